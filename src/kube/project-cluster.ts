@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node, Namespace and ConfigMap -> their rows.
+
+import type { Part } from './part.js'
+import type { ConfigMapRecord, Labels, NamespaceRecord, NodeRecord } from './records.js'
+import { resourceTypes } from './resources.js'
+
+export const localityLabels = {
+  region: 'topology.kubernetes.io/region',
+  zone: 'topology.kubernetes.io/zone',
+  subzone: 'topology.istio.io/subzone',
+} as const
+
+const nodeLabels: readonly string[] = Object.values(localityLabels)
+
+/** A node's row from the labels that matter. */
+export function toNodeRecord(cluster: string, name: string, labels: Labels | undefined): NodeRecord {
+  return Object.freeze({
+    cluster,
+    name,
+    region: labels?.[localityLabels.region] ?? '',
+    zone: labels?.[localityLabels.zone] ?? '',
+    subzone: labels?.[localityLabels.subzone] ?? '',
+  })
+}
+
+export function projectNode(_node: Part, meta: Part, cluster: string): NodeRecord {
+  return toNodeRecord(cluster, meta.shared('name'), meta.selectLabels('labels', nodeLabels))
+}
+
+export function projectNamespace(_namespace: Part, meta: Part, cluster: string): NamespaceRecord {
+  return Object.freeze({
+    cluster,
+    name: meta.shared('name'),
+    labels: meta.filledLabels('labels'),
+    annotations: meta.selectLabels('annotations', resourceTypes.Namespace.annotations),
+  })
+}
+
+export function projectConfigMap(map: Part, meta: Part, cluster: string): ConfigMapRecord {
+  return Object.freeze({
+    cluster,
+    namespace: meta.shared('namespace'),
+    name: meta.text('name'),
+    mesh: map.part('data')?.optionalText('mesh'),
+  })
+}
