@@ -9,10 +9,10 @@ const INTERNAL = 13
 const REPLACEMENT = '\ufffd'
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-export const VARINT = 0
-export const FIXED64 = 1
+const VARINT = 0
+const FIXED64 = 1
 export const BYTES = 2
-export const FIXED32 = 5
+const FIXED32 = 5
 
 /** Reads one message between two offsets. `subject` is its name in error messages. */
 export class Reader {
@@ -35,6 +35,11 @@ export class Reader {
   /** Offset of the next unread byte. */
   get offset(): number {
     return this.#at
+  }
+
+  /** Nothing is left to read. */
+  get done(): boolean {
+    return this.#at >= this.#end
   }
 
   /** Reads the next tag into `field` and `wireType`; false at the end of the message. */
