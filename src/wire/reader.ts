@@ -24,6 +24,8 @@ export class Reader {
   field = 0
   /** Wire type of that field. */
   wireType = 0
+  /** Length in bytes of the string that `textEnd` passed over last. */
+  length = 0
 
   constructor(bytes: Uint8Array, subject: string, start = 0, end = bytes.length) {
     this.#bytes = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -120,6 +122,20 @@ export class Reader {
     } catch (error) {
       throw this.failure('is not valid UTF-8', error)
     }
+  }
+
+  /** Checks a string field and passes over it without making a string. Gives the offset of its end; its length in bytes is in `length`. */
+  textEnd(): number {
+    this.expect(BYTES)
+    this.length = this.varint()
+    const start = this.#take(this.length)
+    for (let i = start; i < this.#at; i++) {
+      if ((this.#bytes[i] ?? 0) > 0x7f) {
+        this.text(i, this.#at)
+        break
+      }
+    }
+    return this.#at
   }
 
   /** Enters the length-delimited field: a reader of its content, this one moves on behind it. */

@@ -3,6 +3,8 @@
 // Fields are therefore given in descending order. Never allocates per field; `copy` gives the result a buffer of its own.
 
 const initialSize = 64 * 1024
+/** A slab that grew beyond this for one big message is not kept. */
+const keptSize = 1024 * 1024
 
 /** One growing slab. Not re-entrant: fill it and copy out in one go. */
 export class BackwardWriter {
@@ -14,8 +16,9 @@ export class BackwardWriter {
     this.#at = size
   }
 
-  /** Forgets what was written. A slab that grew is kept. */
+  /** Forgets what was written. */
   reset(): void {
+    if (this.#slab.length > keptSize) this.#slab = new Uint8Array(initialSize)
     this.#at = this.#slab.length
   }
 
