@@ -3,6 +3,8 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { systemClock } from './clock.js'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { formatError } from './errors.js'
 import { isLoopback, listen, type BoundAddress, type ListenAddress } from './listen.js'
 import type { Logger } from './log.js'
@@ -22,7 +24,8 @@ export interface AdminRequest {
 export interface AdminReply {
   readonly status: number
   readonly contentType: string
-  readonly body: string | Uint8Array
+  /** Parts are written as the peer reads them, and asked for no sooner: for pages too large to hold. */
+  readonly body: string | Uint8Array | AsyncIterable<string>
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -87,7 +90,7 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
   const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
     incoming.resume()
     answer(incoming, options)
-      .then((reply) => send(response, reply, incoming.method === 'HEAD'))
+      .then(async (reply) => await send(response, reply, incoming.method === 'HEAD'))
       .catch((error: unknown) => {
         options.log.warn({ path: incoming.url, error: formatError(error) }, 'admin request could not be answered')
         response.destroy()
@@ -160,14 +163,21 @@ function toTarget(url: string): { path: string; query: URLSearchParams } | undef
   return { path, query: new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1)) }
 }
 
-function send(response: ServerResponse, reply: AdminReply, headOnly: boolean): void {
-  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body
-  response.writeHead(reply.status, {
+async function send(response: ServerResponse, reply: AdminReply, headOnly: boolean): Promise<void> {
+  const headers = {
     ...reply.headers,
     'content-type': reply.contentType,
-    'content-length': body.length,
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
-  })
-  response.end(headOnly ? undefined : body)
+  }
+  const { body } = reply
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+    response.writeHead(reply.status, headers)
+    if (headOnly) response.end()
+    else await pipeline(Readable.from(body), response)
+    return
+  }
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body
+  response.writeHead(reply.status, { ...headers, 'content-length': bytes.length })
+  response.end(headOnly ? undefined : bytes)
 }
