@@ -25,7 +25,7 @@ export interface Index<V> {
   lookup(term: string): readonly V[]
 }
 
-/** Fed from outside. A row equal to the last is dropped here, so that noise stops at the door. */
+/** Fed from outside. A row equal to the last is dropped here, so that noise stops at the door. What is set shows here at once, and in what derives from it after the next commit. */
 export interface Source<V> extends Collection<V> {
   set(key: string, row: V): void
   delete(key: string): void
@@ -54,7 +54,7 @@ export interface Read {
 export type Transform<I, O> = (row: I, read: Read) => O | readonly O[] | undefined
 
 export interface DeriveOptions<O> {
-  /** Key of an output row. Two rows of one collection must not give the same key at the same time (the later-made wins and it is reported) unless `merge` says which stays. */
+  /** Key of an output row. When two input rows give the same key, the row of the lowest input key stays whatever came first, the other is reported and takes over when it goes. One input row giving a key twice is a failure. */
   key(out: O): string
   equal(a: O, b: O): boolean
 }
@@ -71,7 +71,7 @@ export interface Graph {
   source<V>(name: string, equal: (a: V, b: V) => boolean): Source<V>
   setting<V>(name: string, initial: V, equal?: (a: V, b: V) => boolean): Setting<V>
   derive<I, O>(name: string, from: Collection<I>, transform: Transform<I, O>, options: DeriveOptions<O>): Collection<O>
-  /** One row per distinct group key, kept while any row of `from` picks it. */
+  /** One row per distinct group key, kept while any row of `from` picks it. The key must decide the whole group. */
   distinct<V, G>(
     name: string,
     from: Collection<V>,
