@@ -75,6 +75,22 @@ export const settingsTable = {
     sentence:
       'Read manifests (.yaml, .yml, .json; subfolders too) from this folder, watched live, instead of an API server. Nothing is written back.',
   },
+  kubernetesHost: {
+    group: objects,
+    env: 'KUBERNETES_SERVICE_HOST',
+    default: '',
+    type: textValue('HOST'),
+    sentence: 'Set by Kubernetes in every pod: where its API server is. Used without --kubeconfig and --files.',
+    fromIstiod: true,
+  },
+  kubernetesPort: {
+    group: objects,
+    env: 'KUBERNETES_SERVICE_PORT',
+    default: '443',
+    type: integerValue(1, 65_535),
+    sentence: 'The port that goes with it.',
+    fromIstiod: true,
+  },
   clusterId: {
     group: objects,
     flag: 'clusterID',
@@ -255,7 +271,7 @@ export const settingsTable = {
   sendTimeoutMs: {
     group: pushing,
     env: 'PILOT_XDS_SEND_TIMEOUT',
-    default: '20s',
+    default: '60s',
     type: periodValue,
     sentence: 'A client that takes nothing of what is sent to it for this long is cut off.',
     fromIstiod: true,
@@ -272,10 +288,24 @@ export const settingsTable = {
   maxStreams: {
     group: pushing,
     env: 'ISTIO_GPRC_MAXSTREAMS',
-    default: '100000',
+    default: '256',
     type: integerValue(1, 0x7fff_ffff),
     sentence: 'Most streams that one connection may hold open.',
     fromIstiod: true,
+  },
+  maxNames: {
+    group: pushing,
+    env: 'ADDRESSD_MAX_NAMES',
+    default: '2000000',
+    type: integerValue(1),
+    sentence: 'Most names that one stream may ask for of one type.',
+  },
+  sharedBytes: {
+    group: pushing,
+    env: 'ADDRESSD_SHARED_BYTES',
+    default: '268435456',
+    type: integerValue(0),
+    sentence: 'Most memory, in bytes, for responses that are kept to be sent to several clients.',
   },
   keepaliveIntervalMs: {
     group: pushing,
@@ -365,6 +395,9 @@ export function selectContradictions(settings: Settings): readonly string[] {
   }
   if (settings.files !== '' && settings.kubeconfig !== '') {
     problems.push('--files and --kubeconfig exclude each other: objects come from a folder or from an API server')
+  }
+  if (settings.files === '' && settings.kubeconfig === '' && settings.kubernetesHost === '') {
+    problems.push('nothing to read: give --files DIR or --kubeconfig FILE, or run inside a cluster')
   }
   if (settings.debounceMaxMs < settings.debounceAfterMs) {
     problems.push('PILOT_DEBOUNCE_MAX: must not be shorter than PILOT_DEBOUNCE_AFTER')

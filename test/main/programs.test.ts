@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The built programs as a person runs them. Needs dist/; without it these are skipped aloud.
+import { describe, expect, test } from '@jest/globals'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const isBuilt = existsSync(`${root}dist/main/addressd.js`)
+if (!isBuilt) console.warn('skipped: the programs are not built; run npm run build')
+const maybe = isBuilt ? test : test.skip
+const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string }
+
+function run(program: string, args: string[], env: Record<string, string> = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [`${root}bin/${program}`, ...args], {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+  })
+  return { status, stdout, stderr }
+}
+
+describe('every program', () => {
+  maybe.each(['addressd', 'addressd-node', 'addressctl'])('%s tells its version and its use', (program) => {
+    expect(run(program, ['--version'])).toEqual({ status: 0, stdout: `${version}\n`, stderr: '' })
+    const help = run(program, ['--help'])
+    expect([help.status, help.stderr]).toEqual([0, ''])
+    expect(help.stdout).toContain(`Usage: ${program} `)
+  })
+
+  maybe.each(['addressd', 'addressd-node', 'addressctl'])('%s refuses a command that it does not have', (program) => {
+    const { status, stdout, stderr } = run(program, ['fly'])
+    expect([status, stdout]).toEqual([2, ''])
+    expect(stderr).toContain("unknown command 'fly'")
+  })
+})
+
+describe('addressd serve', () => {
+  maybe.each([['serve'], ['discovery']])('%s --help shows groups, flags, environment names and defaults', (command) => {
+    const { status, stdout } = run('addressd', [command, '--grpcAddr', ':1', '--help'])
+    expect(status).toBe(0)
+    for (const part of [
+      'Listening:',
+      '--grpcAddr ADDRESS',
+      'PILOT_DEBOUNCE_AFTER=DURATION',
+      '(default: 10ms)',
+      '--httpsAddr',
+    ]) {
+      expect(stdout).toContain(part)
+    }
+  })
+
+  maybe('says everything that is wrong, at once, and starts nothing', () => {
+    const result = run('addressd', ['serve', '--files', root, '--grpcaddr', ':0', '--shutdownDuration', '10'], {
+      PILOT_ENABLE_AMBIENT: 'maybe',
+      ADDRESSD_COLOUR: 'red',
+    })
+    expect(result).toEqual({
+      status: 2,
+      stdout: '',
+      stderr: [
+        'addressd: the settings have 4 problems:',
+        '  --grpcaddr is not a flag of this command (did you mean --grpcAddr?)',
+        '  PILOT_ENABLE_AMBIENT: "maybe" is not a boolean; write true or false',
+        '  --shutdownDuration: "10" is not a duration; write it like 20ms, 10s or 1m30s',
+        '  ADDRESSD_COLOUR is not an environment name that this program knows',
+        'See addressd serve --help.',
+        '',
+      ].join('\n'),
+    })
+  })
+
+  maybe('does not start without ambient mode', () => {
+    const { status, stderr } = run('addressd', ['serve', '--files', root], { PILOT_ENABLE_AMBIENT: 'false' })
+    expect(status).toBe(2)
+    expect(stderr).toContain('PILOT_ENABLE_AMBIENT: false leaves nothing to serve')
+  })
+})
+
+maybe('addressd-node says that it is not there yet', () => {
+  expect(run('addressd-node', ['run', '--anything'])).toEqual({
+    status: 2,
+    stdout: '',
+    stderr: 'addressd-node: the node agent is not part of this version; use istio-cni and ztunnel beside addressd\n',
+  })
+})
+
+maybe('addressd prints the page about its configuration', () => {
+  const { status, stdout } = run('addressd', ['config-doc'])
+  expect(status).toBe(0)
+  expect(stdout).toBe(readFileSync(`${root}docs/CONFIG.md`, 'utf8'))
+})
