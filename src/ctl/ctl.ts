@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// addressctl: reads a command line, asks, prints. Everything of the outside comes in through `io`; the exit code is the result.
+
+import { Command, CommanderError, Option } from 'commander'
+import { formatError, InvalidInput } from '../base/errors.js'
+import { parseDuration } from '../base/go-values.js'
+import { CtlFailure } from './failure.js'
+import { parseOutputForm, type CtlIo, type OutputForm } from './output.js'
+
+export type { CtlIo } from './output.js'
+
+const defaultServer = '127.0.0.1:15010'
+
+/** What every command has. */
+export interface CommonOptions {
+  readonly server: string
+  readonly timeoutMs: number
+  readonly output: OutputForm
+}
+
+/** Filters of the lists. */
+export interface ListOptions extends CommonOptions {
+  readonly namespace: string
+  readonly node: string
+}
+
+/**
+ * Runs one command. `argv` is what follows the program's name.
+ * Exit codes: 0 answered, 1 nobody has it, 2 not a question or wrong usage, 3 could not ask.
+ */
+export async function runCtl(argv: readonly string[], io: CtlIo): Promise<number> {
+  try {
+    await createProgram(io).parseAsync(argv, { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    io.stderr(`addressctl: ${formatError(error)}\n`)
+    if (error instanceof CtlFailure) return error.exitCode
+    return error instanceof InvalidInput ? 2 : 3
+  }
+}
+
+function createProgram(io: CtlIo): Command {
+  const program = new Command('addressctl')
+    .description('Asks addressd what an address, a name or a client is.')
+    .addHelpText('after', `\n${examples}`)
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ writeOut: (text) => io.stdout(text), writeErr: (text) => io.stderr(text) })
+    .showHelpAfterError('(addressctl --help says more)')
+    .exitOverride()
+    .option(
+      '--server <host:port>',
+      'address of addressd; ADDRESSD_SERVER says it too',
+      io.env['ADDRESSD_SERVER'] ?? defaultServer,
+    )
+    .option('--timeout <duration>', 'longest wait for an answer, such as 500ms or 1m', '10s')
+  addWhatIs(program, io)
+  addLists(program, io)
+  return program
+}
+
+function addWhatIs(program: Command, io: CtlIo): void {
+  program
+    .command('whatis')
+    .argument('<question>', 'IP address, network/ip, range, host name, namespace/name, namespace/hostname or uid')
+    .description('say what has this address or name')
+    .option('-w, --watch', 'go on and print each change, until interrupted')
+    .addOption(outputOption())
+    .action(async (question: string, _options: unknown, command: Command) => {
+      const { askWhatIs } = await import('./whatis.js')
+      const { watch } = command.opts<{ watch?: boolean }>()
+      await askWhatIs(question, { ...readCommon(command), watch: watch === true }, io)
+    })
+}
+
+const lists = {
+  workloads: 'list pods, workload entries and other endpoints',
+  services: 'list services and how many of their endpoints are healthy',
+  policies: 'list authorization policies',
+  clients: 'list connected clients and what they acknowledged or refused',
+} as const
+
+export type ListName = keyof typeof lists
+
+function addLists(program: Command, io: CtlIo): void {
+  for (const name of Object.keys(lists) as ListName[]) {
+    program
+      .command(name)
+      .description(lists[name])
+      .option('-n, --namespace <namespace>', 'only of this namespace', '')
+      .option('--node <node>', 'only on this Kubernetes node', '')
+      .addOption(outputOption())
+      .action(async (_options: unknown, command: Command) => {
+        const { printList } = await import('./lists.js')
+        const { namespace, node } = command.opts<{ namespace: string; node: string }>()
+        await printList(name, { ...readCommon(command), namespace, node }, io)
+      })
+  }
+}
+
+function outputOption(): Option {
+  return new Option('-o, --output <form>', 'table, wide, json or yaml').default('table')
+}
+
+/** Throws InvalidInput for a value that cannot be meant. */
+function readCommon(command: Command): CommonOptions {
+  const { server, timeout, output } = command.optsWithGlobals<{ server: string; timeout: string; output: string }>()
+  if (!/^(\[[0-9a-fA-F:.%]+\]|[^:/\s]+):[0-9]{1,5}$/.test(server)) {
+    throw new InvalidInput(
+      `"${server}" is not an address to ask; write HOST:PORT, such as ${defaultServer}, in --server or ADDRESSD_SERVER`,
+    )
+  }
+  const timeoutMs = parseDuration(timeout)
+  if (timeoutMs <= 0) throw new InvalidInput(`--timeout ${timeout}: there must be some time to wait`)
+  return { server, timeoutMs, output: parseOutputForm(output) }
+}
+
+const examples = `Examples:
+  addressctl whatis 10.0.0.5                     an address, in every network
+  addressctl whatis network-2/10.0.0.5           in one network
+  addressctl whatis web.shop.svc.cluster.local   a host name
+  addressctl whatis shop/web-0 --watch           a pod, again whenever it changes
+  addressctl workloads -n shop -o wide
+  addressctl clients --node node-1
+
+Exit codes:
+  0 answered   1 nobody has it   2 not a question or wrong usage   3 could not ask
+`
