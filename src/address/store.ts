@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The domain as its users see it: resources by type for xds, explanations for people. Made once by main over a graph and its inputs;
+// computes nothing itself and holds nothing but what the tables hold.
+
+import type { Logger } from '../base/log.js'
+import type { Change, Collection, Graph } from '../collection/types.js'
+import type { Inputs } from '../kube/inputs.js'
+import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from '../wire/messages.js'
+import type { Resource, ResourceChange, ResourceSource, ResourceStore } from '../xds/source.js'
+import { createDomain } from './domain.js'
+import { createEmptySource } from './empty-source.js'
+import { createExplainer, type Explanation } from './explain.js'
+import { AddressSource } from './lookup.js'
+import type { AddressOptions } from './options.js'
+import { WorkloadSource } from './workload-type.js'
+
+export interface AddressStore {
+  readonly store: ResourceStore
+  /** Where a resource comes from and why it is as it is; undefined when nobody has that name. As of the last commit. */
+  explain(name: string): Explanation | undefined
+}
+
+export interface AddressStoreParts {
+  readonly graph: Graph
+  readonly inputs: Inputs
+  readonly options: AddressOptions
+  readonly log: Logger
+}
+
+type Listener = (changes: ReadonlyMap<string, readonly ResourceChange[]>) => void
+
+/** Adds the tables of the domain to the graph. Nothing is published before its first commit. */
+export function createAddressStore({ graph, inputs, options, log }: AddressStoreParts): AddressStore {
+  const domain = createDomain(graph, inputs, options)
+  const { pods, workloads, services } = domain.resources
+  const addresses = new AddressSource(domain.resources)
+  const legacy = new WorkloadSource(addresses)
+  const sources = new Map<string, ResourceSource>([
+    [ADDRESS_TYPE, addresses],
+    [WORKLOAD_TYPE, legacy],
+    [AUTHORIZATION_TYPE, createEmptySource(AUTHORIZATION_TYPE)],
+  ])
+  const listeners: Listener[] = []
+  followChanges(graph, [pods, ...workloads, services], (changes) => {
+    log.debug({ changed: changes.length, resources: addresses.size }, 'addresses changed')
+    const ofLegacy = legacy.toChanges(changes)
+    const byType = new Map([[ADDRESS_TYPE, changes]])
+    if (ofLegacy.length > 0) byType.set(WORKLOAD_TYPE, ofLegacy)
+    for (const listener of listeners) listener(byType)
+  })
+  return {
+    store: {
+      source: (typeUrl) => sources.get(typeUrl),
+      onCommit: (listener) => {
+        listeners.push(listener)
+      },
+    },
+    explain: createExplainer(domain, addresses),
+  }
+}
+
+/** Gathers the changes of all tables over a commit; told once each commit that changed anything. */
+function followChanges(
+  graph: Graph,
+  tables: readonly Collection<Resource>[],
+  listener: (changes: readonly ResourceChange[]) => void,
+): void {
+  let pending: ResourceChange[] = []
+  const gather = (changes: readonly Change<Resource>[]): void => {
+    for (const { old: before, now: after } of changes) {
+      const name = (after ?? before)?.name
+      if (name !== undefined) pending.push({ name, before, after })
+    }
+  }
+  for (const table of tables) graph.onCommit(table, gather)
+  graph.afterCommit(() => {
+    if (pending.length === 0) return
+    const changes = pending
+    pending = []
+    listener(changes)
+  })
+}
