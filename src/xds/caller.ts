@@ -30,7 +30,10 @@ export function parseCaller(metadata: Metadata): Caller | undefined {
 }
 
 /** `ip:port` of the other end. */
-export function toPeer(socket: { readonly remoteAddress?: string | undefined; readonly remotePort?: number | undefined }): string {
+export function toPeer(socket: {
+  readonly remoteAddress?: string | undefined
+  readonly remotePort?: number | undefined
+}): string {
   const host = socket.remoteAddress ?? ''
   return `${host.includes(':') ? `[${host}]` : host}:${socket.remotePort ?? 0}`
 }

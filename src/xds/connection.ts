@@ -70,7 +70,8 @@ export class Connection {
 
   /** After a stream that nobody reads: the connection under it is as dead, unless others use it. */
   cutIfIdle(): void {
-    if (this.sessions.size <= 1 && this.calls === 0) this.#session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    if (this.sessions.size <= 1 && this.calls === 0)
+      this.#session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM)
   }
 
   /** The client took a call back. Who does so all the time works us for nothing. */

@@ -47,14 +47,24 @@ export class XdsMetrics {
     const gauge = (name: string, help: string): Numbers => new Numbers(registry, 'gauge', name, help)
     this.#clients = gauge('pilot_xds', 'Clients that are connected.')
     this.#pushes = counter('pilot_xds_pushes', 'Responses sent, by type.')
-    this.#pushTime = new Histograms(registry, 'pilot_xds_push_time', 'Seconds to build and write a response.', pushSeconds)
+    this.#pushTime = new Histograms(
+      registry,
+      'pilot_xds_push_time',
+      'Seconds to build and write a response.',
+      pushSeconds,
+    )
     this.#size = new Histograms(registry, 'pilot_xds_config_size_bytes', 'Size of responses in bytes.', sizeBytes)
     this.#rejects = counter('pilot_total_xds_rejects', 'Responses that clients rejected.')
     this.#stale = counter('pilot_xds_expired_nonce', 'Requests that named an older response than the last.')
     this.#writeTimeouts = counter('pilot_xds_write_timeout', 'Streams closed because their client stopped reading.')
     this.#errors = counter('pilot_total_xds_internal_errors', 'Failures of this server while it served a stream.')
     this.#received = gauge('pilot_xds_recv_max', 'Size of the largest request so far in bytes.')
-    this.sendTime = new Histograms(registry, 'pilot_xds_send_time', 'Seconds until a response was taken.', sendSeconds).cell()
+    this.sendTime = new Histograms(
+      registry,
+      'pilot_xds_send_time',
+      'Seconds until a response was taken.',
+      sendSeconds,
+    ).cell()
     this.convergence = new Histograms(
       registry,
       'pilot_proxy_convergence_time',
@@ -167,7 +177,12 @@ export class CallMetrics {
     this.#handled = counter('grpc_server_handled_total', 'Calls ended, by status.')
     this.#received = counter('grpc_server_msg_received_total', 'Messages received.')
     this.#sent = counter('grpc_server_msg_sent_total', 'Messages sent.')
-    this.#seconds = new Histograms(registry, 'grpc_server_handling_seconds', 'Seconds that calls took.', handlingSeconds)
+    this.#seconds = new Histograms(
+      registry,
+      'grpc_server_handling_seconds',
+      'Seconds that calls took.',
+      handlingSeconds,
+    )
   }
 
   /** `path` is `/service/method` of a method that exists. */

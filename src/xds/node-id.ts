@@ -26,7 +26,10 @@ export interface ClientNode {
 /** Reads `type~ip~name~domain` and the metadata beside it. Throws ProtocolError (INVALID_ARGUMENT) when the node is absent or bad. */
 export function parseNode(node: NodeMessage | undefined): ClientNode {
   if (node === undefined || node.id === '') {
-    throw new ProtocolError('missing node information: the first request of a stream must carry a node', INVALID_ARGUMENT)
+    throw new ProtocolError(
+      'missing node information: the first request of a stream must carry a node',
+      INVALID_ARGUMENT,
+    )
   }
   const [proxyType = '', ip = '', proxy = '', domain, ...rest] = node.id.split('~')
   if (domain === undefined || rest.length > 0) {

@@ -187,7 +187,10 @@ class Server implements XdsServer, SessionHost {
     this.metrics.queue.observe(0, done)
     this.metrics.convergence.observe(seconds, done)
     for (const typeUrl of Object.keys(told)) this.metrics.type(typeUrl).pushTime.observe(seconds / pushers.size, done)
-    this.log.info({ commit: this.#commitCount, changes: told, clients: pushers.size, waiting: pushers.size - done }, 'pushed')
+    this.log.info(
+      { commit: this.#commitCount, changes: told, clients: pushers.size, waiting: pushers.size - done },
+      'pushed',
+    )
   }
 
   clients(): ClientView[] {

@@ -128,6 +128,8 @@ class SotwStream {
     }
     const before = this.#asked.get(typeUrl)
     if (request.error !== undefined && before !== undefined) return
+    // An acknowledgement that repeats no names gives none of them up.
+    if (before !== undefined && request.responseNonce !== '' && names.length === 0) return
     const now = new Set(names)
     if (before !== undefined && before.size === now.size && names.every((name) => before.has(name))) return
     this.#asked.set(typeUrl, now)
@@ -136,7 +138,8 @@ class SotwStream {
 
   #all(typeUrl: string): Answer[] {
     const all: Answer[] = []
-    for (const { entry } of this.#options.store.source(typeUrl)?.all() ?? []) if (entry !== undefined) all.push(toAny(entry))
+    for (const { entry } of this.#options.store.source(typeUrl)?.all() ?? [])
+      if (entry !== undefined) all.push(toAny(entry))
     return all
   }
 
@@ -144,7 +147,8 @@ class SotwStream {
     for (const [typeUrl, names] of this.#asked) {
       const told: Answer[] = []
       for (const { name, after } of changes.get(typeUrl) ?? []) {
-        if (after?.entry !== undefined && (typeUrl === AUTHORIZATION_TYPE || names.has(name))) told.push(toAny(after.entry))
+        if (after?.entry !== undefined && (typeUrl === AUTHORIZATION_TYPE || names.has(name)))
+          told.push(toAny(after.entry))
       }
       if (told.length > 0) this.#write(typeUrl, told)
     }
@@ -153,7 +157,13 @@ class SotwStream {
   #write(typeUrl: string, resources: readonly Answer[], controlPlane = ''): void {
     if (this.#ended) return
     const versionInfo = new Date(this.#options.clock.now()).toISOString()
-    const bytes = encodeDiscoveryResponse({ versionInfo, typeUrl, nonce: this.#options.nonce(), resources, controlPlane })
+    const bytes = encodeDiscoveryResponse({
+      versionInfo,
+      typeUrl,
+      nonce: this.#options.nonce(),
+      resources,
+      controlPlane,
+    })
     this.#call.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
   }
 }

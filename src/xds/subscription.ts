@@ -183,7 +183,8 @@ export class Subscription implements Subscriber {
     if (this.#node !== '') this.topic.keys.addNode(this.#node, this)
     for (const name of this.#names) {
       this.topic.keys.add(name, this)
-      for (const found of this.topic.source?.lookup(name) ?? []) if (found.entry !== undefined) this.#addSent(found.name)
+      for (const found of this.topic.source?.lookup(name) ?? [])
+        if (found.entry !== undefined) this.#addSent(found.name)
     }
     for (const found of this.#local()) this.#addSent(found.name)
   }
@@ -212,11 +213,7 @@ export class Subscription implements Subscriber {
   }
 
   /** What the client does not hold in this version, or wants whatever it holds; members go along with what brings them. */
-  #withoutHeld(
-    from: Iterable<Resource>,
-    wanted: ReadonlyMap<string, Resource>,
-    versions: HeldVersions,
-  ): Resource[] {
+  #withoutHeld(from: Iterable<Resource>, wanted: ReadonlyMap<string, Resource>, versions: HeldVersions): Resource[] {
     const told: Resource[] = []
     let left: Map<string, Resource> | undefined
     const bringing: Resource[] = []
@@ -362,7 +359,8 @@ export class Subscription implements Subscriber {
   #dueRangesOf(resources: Iterable<Resource>): void {
     const ranged = this.topic.keys.ranged
     if (ranged.size === 0) return
-    for (const resource of resources) for (const parent of resource.parents) if (ranged.has(parent)) this.#dueRange(parent)
+    for (const resource of resources)
+      for (const parent of resource.parents) if (ranged.has(parent)) this.#dueRange(parent)
   }
 
   #dueRange(name: string): void {

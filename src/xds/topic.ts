@@ -123,7 +123,11 @@ export class Topic {
   /** The changes, and the members that must go along although their bytes did not change. */
   #withMembers(changes: readonly ResourceChange[]): Map<string, ResourceChange> {
     const told = new Map<string, ResourceChange>()
-    for (const change of changes) told.set(change.name, change)
+    for (const change of changes) {
+      const earlier = told.get(change.name)
+      // One name in two tables of the store: what left the one may have come into the other.
+      told.set(change.name, earlier === undefined ? change : toOne(earlier, change))
+    }
     for (const { name, before, after } of changes) {
       if (after === undefined || (before !== undefined && !after.bringsMembers)) continue
       for (const member of this.source?.members(name) ?? []) {
@@ -180,4 +184,8 @@ export class Topic {
     for (const alias of this.get(parent)?.aliases ?? []) tell(this.keys.asking(alias))
     for (const alias of was?.aliases ?? []) tell(this.keys.asking(alias))
   }
+}
+
+function toOne(a: ResourceChange, b: ResourceChange): ResourceChange {
+  return { name: a.name, before: a.before ?? b.before, after: b.after ?? a.after }
 }

@@ -168,7 +168,12 @@ export class XdsClient {
   /** Sends one request. */
   send(fields: RequestFields): void {
     const typeUrl = shortTypes[fields.type] ?? fields.type
-    const node = fields.node === undefined ? (this.#sentTypes.has(typeUrl) ? null : (this.#options.node ?? ztunnelNode())) : fields.node
+    const node =
+      fields.node === undefined
+        ? this.#sentTypes.has(typeUrl)
+          ? null
+          : (this.#options.node ?? ztunnelNode())
+        : fields.node
     this.#sentTypes.add(typeUrl)
     const full = { ...fields, type: typeUrl, node }
     this.sendMessage(this.#options.sotw === true ? encodeSotwRequest(full) : encodeDeltaRequest(full))
@@ -197,7 +202,10 @@ export class XdsClient {
   async until(isReady: () => boolean, what: string, timeoutMs = 10_000): Promise<void> {
     if (isReady()) return
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`waited ${timeoutMs} ms for ${what}, have ${this.received}`)), timeoutMs)
+      const timer = setTimeout(
+        () => reject(new Error(`waited ${timeoutMs} ms for ${what}, have ${this.received}`)),
+        timeoutMs,
+      )
       this.#waiting.push({
         isReady: () => isReady() || this.ended !== undefined,
         resolve: () => {
@@ -213,6 +221,16 @@ export class XdsClient {
     if (ready.length === 0) return
     this.#waiting = this.#waiting.filter((w) => !ready.includes(w))
     for (const w of ready) w.resolve()
+  }
+
+  /** One round trip on the connection; all that the server wrote before it has arrived then. */
+  async ping(): Promise<void> {
+    if (this.#session.destroyed || this.#session.closed) return
+    if (this.#session.connecting) await new Promise<void>((resolve) => this.#session.once('connect', () => resolve()))
+    await new Promise<void>((resolve) => {
+      if (!this.#session.ping(() => resolve())) resolve()
+      this.#session.once('close', () => resolve())
+    })
   }
 
   /** Sends nothing more; still reads. */
@@ -294,7 +312,8 @@ function encodeNode(node: NodeFields): Buffer {
 }
 
 function encodeStatus(error: { readonly code?: number; readonly message?: string }): Buffer {
-  const code = error.code === undefined || error.code === 0 ? Buffer.alloc(0) : Buffer.concat([varint(8), varint(error.code)])
+  const code =
+    error.code === undefined || error.code === 0 ? Buffer.alloc(0) : Buffer.concat([varint(8), varint(error.code)])
   return Buffer.concat([code, error.message === undefined ? Buffer.alloc(0) : textField(2, error.message)])
 }
 

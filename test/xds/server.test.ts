@@ -16,7 +16,13 @@ afterEach(async () => {
 
 async function start(
   options: Partial<XdsServerOptions> = {},
-): Promise<{ store: ToyStore; server: XdsServer; port: number; clock: FakeClock; connect: (more?: Partial<XdsClientOptions>) => XdsClient }> {
+): Promise<{
+  store: ToyStore
+  server: XdsServer
+  port: number
+  clock: FakeClock
+  connect: (more?: Partial<XdsClientOptions>) => XdsClient
+}> {
   const store = new ToyStore()
   const clock = new FakeClock()
   const server = createXdsServer({ store, clock, log: silentLogger, registry: new Registry(), ...options })

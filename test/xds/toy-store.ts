@@ -25,7 +25,9 @@ export interface Toy {
 
 export function toResource(toy: Toy, typeUrl: string): Resource {
   const content = toy.content ?? ''
-  const body = Buffer.from(JSON.stringify([toy.name, content, toy.aliases ?? [], toy.parents ?? [], toy.node ?? '', toy.ranges ?? []]))
+  const body = Buffer.from(
+    JSON.stringify([toy.name, content, toy.aliases ?? [], toy.parents ?? [], toy.node ?? '', toy.ranges ?? []]),
+  )
   const version = toy.version ?? body.toString('base64').length.toString(16) + content
   const entry = toy.written === false ? undefined : encodeEntry({ name: toy.name, version, typeUrl, body })
   const ranges = (toy.ranges ?? []).map((text) => {
@@ -110,7 +112,9 @@ export class ToyStore implements ResourceStore {
   }
 
   /** One commit over several types. */
-  commitAll(parts: ReadonlyMap<string, { readonly toys?: readonly Toy[]; readonly gone?: readonly string[] }>): string[] {
+  commitAll(
+    parts: ReadonlyMap<string, { readonly toys?: readonly Toy[]; readonly gone?: readonly string[] }>,
+  ): string[] {
     const told = new Map<string, ResourceChange[]>()
     for (const [typeUrl, { toys = [], gone = [] }] of parts) {
       const source = this.#sources.get(typeUrl)!
