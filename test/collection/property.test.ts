@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spine of the engine: whatever the graph and whatever the events, what commits leave behind equals a graph built fresh from the final rows.
-// COLLECTION_EVENTS sets how many events (20,000 by default), COLLECTION_SEED where the random numbers start.
+// SPINE_EVENTS sets how many events (20,000 by default), SPINE_SEED where the random numbers start.
 
 import { describe, test } from '@jest/globals'
 import { deepStrictEqual, notDeepStrictEqual, ok, strictEqual } from 'node:assert'
@@ -9,8 +9,8 @@ import { createGraph } from '../../src/collection/graph.js'
 import type { Change, Collection, Graph, Index, Read, Setting, Source } from '../../src/collection/types.js'
 import { row, rowOptions, type Row } from './watch.js'
 
-const events = Number(process.env['COLLECTION_EVENTS'] ?? 20_000)
-const seed = Number(process.env['COLLECTION_SEED'] ?? 20260101)
+const events = Number(process.env['SPINE_EVENTS'] ?? 20_000)
+const seed = Number(process.env['SPINE_SEED'] ?? 20260101)
 const eventsPerRun = 60
 
 /** One more table on top of those before it. `of`, `by` and `to` choose among the tables made so far, modulo their number. */
