@@ -24,7 +24,13 @@ const rules = Object.entries(folders).map(([folder, allowed]) => ({
 module.exports = {
   forbidden: [
     ...rules,
-    { name: 'no-cycles', severity: 'error', from: { path: '^src/' }, to: { circular: true } },
+    // Generated types name each other in circles as the messages do (Struct, Value); they are erased when built.
+    {
+      name: 'no-cycles',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/wire/generated/' },
+      to: { circular: true },
+    },
     {
       name: 'kubernetes-client-in-one-file',
       severity: 'error',

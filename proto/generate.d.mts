@@ -3,3 +3,4 @@
 export function protoFiles(): string[]
 export function generateTypes(outFolder: string): void
 export function generateDescriptors(outFile: string): void
+export function hasProtoc(): boolean

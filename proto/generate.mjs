@@ -38,6 +38,16 @@ export function generateDescriptors(outFile) {
   })
 }
 
+/** Whether descriptors can be made on this machine. */
+export function hasProtoc() {
+  try {
+    execFileSync('protoc', ['--version'], { stdio: 'pipe' })
+    return true
+  } catch {
+    return false
+  }
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const generated = join(root, 'src/wire/generated')
   rmSync(generated, { recursive: true, force: true })

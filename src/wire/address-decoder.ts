@@ -79,7 +79,7 @@ function readWorkload(reader: Reader): WorkloadMessage {
         workload.namespace = reader.string()
         break
       case 3:
-        addresses.push(Uint8Array.from(reader.bytes()))
+        addresses.push(new Uint8Array(reader.bytes()))
         break
       case 4:
         workload.network = reader.string()

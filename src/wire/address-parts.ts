@@ -57,7 +57,7 @@ export function readNetworkAddress(reader: Reader): NetworkAddress {
   const address: Mutable<NetworkAddress> = { network: '', address: new Uint8Array(0), length: undefined }
   while (reader.next()) {
     if (reader.field === 1) address.network = reader.string()
-    else if (reader.field === 2) address.address = Uint8Array.from(reader.bytes())
+    else if (reader.field === 2) address.address = new Uint8Array(reader.bytes())
     else if (reader.field === 3) address.length = reader.uint32()
     else reader.skip()
   }
