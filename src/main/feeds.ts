@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses where objects come from: a folder, or an API server by kubeconfig or by what a pod is given. Starts nothing.
+
+import type { Registry } from 'prom-client'
+import type { Clock } from '../base/clock.js'
+import type { Logger } from '../base/log.js'
+import type { KubeApi } from '../kube/api.js'
+import { createKubeApi } from '../kube/client.js'
+import type { Feed } from '../kube/feed.js'
+import { createFileFeed } from '../kube/file-feed.js'
+import type { Inputs } from '../kube/inputs.js'
+import { createKubeFeed } from '../kube/kube-feed.js'
+import type { Settings } from './settings-table.js'
+
+export interface FeedOptions {
+  readonly settings: Settings
+  readonly inputs: Inputs
+  readonly clock: Clock
+  readonly log: Logger
+  readonly registry: Registry
+  /** Read from this API server, whatever the settings say. */
+  readonly api?: KubeApi | undefined
+}
+
+export interface ChosenFeed {
+  readonly feed: Feed
+  /** Lets go of connections. To be called when the feed has ended. */
+  close(): void
+}
+
+/** Rejects with Fatal when the credentials cannot be read. */
+export async function createFeed(options: FeedOptions): Promise<ChosenFeed> {
+  const { settings, inputs, clock, registry } = options
+  const log = options.log.child({ scope: 'kube' })
+  const place = {
+    inputs,
+    cluster: settings.clusterId,
+    systemNamespace: settings.systemNamespace,
+    revision: settings.revision,
+    clock,
+    log,
+  }
+  if (options.api === undefined && settings.files !== '') {
+    return { feed: createFileFeed({ ...place, folder: settings.files }), close: () => undefined }
+  }
+  const api = options.api ?? (await openApi(settings, clock))
+  const close = (): void => {
+    if (options.api === undefined) api.close()
+  }
+  return { feed: createKubeFeed({ ...place, api, registry }), close }
+}
+
+function openApi(settings: Settings, clock: Clock): Promise<KubeApi> {
+  if (settings.kubeconfig !== '') return createKubeApi({ kubeconfig: settings.kubeconfig, clock })
+  const { kubernetesHost: host, kubernetesPort: port } = settings
+  return createKubeApi(host === '' ? { clock } : { inCluster: { host, port: String(port) }, clock })
+}
