@@ -102,18 +102,28 @@ function toSelectionRule(options: AddressOptions): (kind: ProfileKind, service: 
       : source === 'ServiceEntry' || options.serviceSelectsWorkloadEntries
 }
 
+/** Stands for having no labels, which an empty set is not. */
 const noLabels: Labels = Object.freeze({})
-/** Keys by label set and place: rows of one label set share one labels object, and so one key. */
-const known = new WeakMap<Labels, Map<string, string>>()
+
+/** A place where a label set occurs, with the key of its profile there. */
+interface KnownKey {
+  readonly kind: ProfileKind
+  readonly cluster: string
+  readonly key: string
+}
+
+/** By labels and namespace: pods of one label set share one labels object, and so one key. */
+const known = new WeakMap<Labels, Map<string, KnownKey[]>>()
 
 /** Equal for equal sets, whatever object holds the labels. */
 export function formatLabelSetKey({ kind, cluster, namespace, labels }: LabelSet): string {
   const holder = labels ?? noLabels
-  const place = `${kind}/${cluster}/${namespace}/${labels === undefined ? 'none' : 'set'}`
-  let keys = known.get(holder)
-  if (keys === undefined) known.set(holder, (keys = new Map<string, string>()))
-  let key = keys.get(place)
-  if (key === undefined) keys.set(place, (key = `${place}${formatLabels(labels)}`))
+  let places = known.get(holder)
+  if (places === undefined) known.set(holder, (places = new Map<string, KnownKey[]>()))
+  const here = places.get(namespace) ?? []
+  for (const place of here) if (place.kind === kind && place.cluster === cluster) return place.key
+  const key = `${kind}/${cluster}/${namespace}/${labels === undefined ? 'none' : 'set'}${formatLabels(labels)}`
+  places.set(namespace, [...here, { kind, cluster, key }])
   return key
 }
 

@@ -59,38 +59,35 @@ export class WorkloadSource implements ResourceSource {
 
 /** Says what the Address says, and encodes the bare workload when it is first written. */
 class WorkloadResource implements Resource {
-  readonly #address: Resource
-  #entry: Uint8Array | undefined
+  private made: Uint8Array | undefined
 
-  constructor(address: Resource) {
-    this.#address = address
-  }
+  constructor(private readonly address: Resource) {}
 
   get name(): string {
-    return this.#address.name
+    return this.address.name
   }
   get version(): string {
-    return this.#address.version
+    return this.address.version
   }
   get aliases(): readonly string[] {
-    return this.#address.aliases
+    return this.address.aliases
   }
   get parents(): readonly string[] {
-    return this.#address.parents
+    return this.address.parents
   }
   get node(): string {
-    return this.#address.node
+    return this.address.node
   }
   get ranges(): Resource['ranges'] {
-    return this.#address.ranges
+    return this.address.ranges
   }
   get bringsMembers(): boolean {
-    return this.#address.bringsMembers
+    return this.address.bringsMembers
   }
   get entry(): Uint8Array | undefined {
-    if (this.#entry === undefined && this.#address.entry !== undefined && !isServiceName(this.name))
-      this.#entry = toWorkloadEntry(this.#address.entry)
-    return this.#entry
+    if (this.made === undefined && this.address.entry !== undefined && !isServiceName(this.name))
+      this.made = toWorkloadEntry(this.address.entry)
+    return this.made
   }
 }
 

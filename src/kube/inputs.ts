@@ -25,8 +25,7 @@ export const kinds: readonly Kind[] = [
 
 /** Makes one empty Source a kind in the graph. */
 export function createInputs(graph: Graph): Inputs {
-  const source = <K extends Kind>(kind: K): Source<RecordByKind[K]> =>
-    graph.source<RecordByKind[K]>(kind, isDeepStrictEqual)
+  const source = <K extends Kind>(kind: K): Source<RecordByKind[K]> => graph.source<RecordByKind[K]>(kind, isSameRecord)
   return {
     Namespace: source('Namespace'),
     Node: source('Node'),
@@ -41,4 +40,14 @@ export function createInputs(graph: Graph): Inputs {
     EndpointSlice: source('EndpointSlice'),
     Pod: source('Pod'),
   }
+}
+
+/**
+ * Equality of two rows of one kind by content. Field by field, as most parts of a row are shared copies: a pod that only became ready
+ * is told apart without looking into its labels and ports.
+ */
+export function isSameRecord<R extends object>(a: R, b: R): boolean {
+  for (const field in a) if (a[field] !== b[field] && !isDeepStrictEqual(a[field], b[field])) return false
+  for (const field in b) if (!(field in a)) return false
+  return true
 }

@@ -59,7 +59,7 @@ let policyNames = 0
 
 function readCase(path: string): { readonly name: string; readonly case: Case; readonly steps: readonly Step[] } {
   const recorded = JSON.parse(readFileSync(path, 'utf8')) as Case
-  return { name: recorded.name, case: recorded, steps: expand(recorded) as readonly Step[] }
+  return { name: recorded.name, case: recorded, steps: expand(recorded) as unknown as readonly Step[] }
 }
 
 function toOptions({ settings }: Case): Partial<AddressOptions> {
