@@ -5,24 +5,12 @@ import { Command, CommanderError, Option } from 'commander'
 import { formatError, InvalidInput } from '../base/errors.js'
 import { parseDuration } from '../base/go-values.js'
 import { CtlFailure } from './failure.js'
-import { parseOutputForm, type CtlIo, type OutputForm } from './output.js'
+import type { CommonOptions, ListName } from './options.js'
+import { parseOutputForm, type CtlIo } from './output.js'
 
 export type { CtlIo } from './output.js'
 
 const defaultServer = '127.0.0.1:15010'
-
-/** What every command has. */
-export interface CommonOptions {
-  readonly server: string
-  readonly timeoutMs: number
-  readonly output: OutputForm
-}
-
-/** Filters of the lists. */
-export interface ListOptions extends CommonOptions {
-  readonly namespace: string
-  readonly node: string
-}
 
 /**
  * Runs one command. `argv` is what follows the program's name.
@@ -73,14 +61,12 @@ function addWhatIs(program: Command, io: CtlIo): void {
     })
 }
 
-const lists = {
+const lists: Readonly<Record<ListName, string>> = {
   workloads: 'list pods, workload entries and other endpoints',
   services: 'list services and how many of their endpoints are healthy',
   policies: 'list authorization policies',
   clients: 'list connected clients and what they acknowledged or refused',
-} as const
-
-export type ListName = keyof typeof lists
+}
 
 function addLists(program: Command, io: CtlIo): void {
   for (const name of Object.keys(lists) as ListName[]) {

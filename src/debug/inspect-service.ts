@@ -10,6 +10,7 @@ import type { Logger } from '../base/log.js'
 import { loadInspectService, type ListRequest, type WhatIsAnswer, type WhatIsRequest } from '../wire/inspect.js'
 import { ADDRESS_TYPE } from '../wire/messages.js'
 import { parseQuestion, type Question } from '../wire/question.js'
+import { parseCaller } from '../xds/caller.js'
 import type { ClientView } from '../xds/client-view.js'
 import type { ResourceStore } from '../xds/source.js'
 import { createAnswer } from './answer.js'
@@ -170,9 +171,9 @@ function roomOrEnd(call: Call<ListRequest, object>): Promise<void> {
   })
 }
 
-/** The peer of a call is `ip:port`, IPv6 in brackets or not. */
+/** The peer is `ip:port`, IPv6 in brackets or not; behind the front, the front says it. */
 function isCallerLocal(call: InspectCall): boolean {
-  const peer = call.getPeer()
+  const peer = parseCaller(call.metadata)?.address ?? call.getPeer()
   const host = peer.slice(0, peer.lastIndexOf(':')).replace(/^\[|\]$/g, '')
   return isLoopback(host)
 }

@@ -14,17 +14,11 @@ import { isServiceName } from './directory.js'
 import { formatArrays } from './json-parts.js'
 import { decodeResource } from './rows.js'
 
-/** What a client holds of one type. */
-export interface HeldResources {
-  readonly typeUrl: string
-  readonly resources: Iterable<Resource>
-}
-
 export interface PageOptions {
   readonly store: ResourceStore
   readonly clients: () => readonly ClientView[]
-  /** What the client of this connection has been told of and not lost since, by type. Empty when it is gone. */
-  readonly held: (connectionId: string) => readonly HeldResources[]
+  /** What the client of this connection has been told of and not lost since, by type; undefined when it is gone. */
+  readonly held: (connectionId: string) => ReadonlyMap<string, readonly Resource[]> | undefined
   /** Labels of the pod that a client runs in, when they are known. */
   readonly labelsOf?: ((client: ClientView) => Readonly<Record<string, string>>) | undefined
 }
@@ -194,8 +188,10 @@ function toConfigDump(options: PageOptions, query: URLSearchParams): AdminReply 
   const client = options.clients().find((candidate) => candidate.connectionId.includes(proxy))
   if (client === undefined) return toTextReply(notConnected, 404)
   const wanted = new Set(types.flatMap((type) => shortTypes[type] ?? [type]))
-  const held = options.held(client.connectionId).filter(({ typeUrl }) => types.length === 0 || wanted.has(typeUrl))
-  const resources = held.flatMap((type) => [...type.resources].map((resource) => ({ ...type, resource })))
+  const held = [...(options.held(client.connectionId) ?? [])]
+  const resources = held
+    .filter(([typeUrl]) => types.length === 0 || wanted.has(typeUrl))
+    .flatMap(([typeUrl, ofType]) => ofType.map((resource) => ({ typeUrl, resource })))
   if (resources.length === 0) return toJsonReply({}, query)
   return toArraysReply([{ name: 'configs', elements: eachConfig(resources) }], query)
 }

@@ -2,7 +2,7 @@
 // JSON as `google.protobuf.Struct` and back, in the shape that proto-loader reads and writes. For answers to people; nothing hot goes through here.
 
 export interface StructMessage {
-  readonly fields: Readonly<Record<string, StructValue>>
+  readonly fields: Record<string, StructValue>
 }
 
 /** One of these; readers may find the others as undefined. */
@@ -12,7 +12,7 @@ export interface StructValue {
   readonly stringValue?: string
   readonly boolValue?: boolean
   readonly structValue?: StructMessage
-  readonly listValue?: { readonly values: readonly StructValue[] }
+  readonly listValue?: { values: StructValue[] }
 }
 
 /** An object of JSON values as a Struct. Members that are undefined are left out; what JSON does not know becomes null. */
