@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain requests to a test API server: no client library, so that a test says exactly what goes over the wire.
 
-import { Agent, request as httpsRequest } from 'node:https'
+import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 
 export interface ApiAnswer {
@@ -27,19 +27,30 @@ export interface ApiClient {
   close(): void
 }
 
-/** @param options.ca PEM of what signed the server's certificate */
+const mostConnections = 16
+
+interface How extends RequestOptions {
+  readonly headers: OutgoingHttpHeaders
+}
+
+/**
+ * @param options.ca PEM of what signed the server's certificate; asked for when the first request is made
+ * Requests share a few connections; each `open` has its own.
+ */
 export function createApiClient(options: { readonly url: string; readonly token: string; ca(): string }): ApiClient {
-  let agent: Agent | undefined
-  const open = (
-    method: string,
-    path: string,
-    body: Buffer | undefined,
-    headers: OutgoingHttpHeaders,
-  ): Promise<IncomingMessage> =>
+  let shared: Agent | undefined
+  let ca = ''
+  const toAgent = (): Agent => {
+    if (shared === undefined) {
+      ca = options.ca()
+      shared = new Agent({ keepAlive: true, maxSockets: mostConnections, ca })
+    }
+    return shared
+  }
+  const send = (path: string, how: How, body?: Buffer): Promise<IncomingMessage> =>
     new Promise((resolve, reject) => {
-      agent ??= new Agent({ keepAlive: true, ca: options.ca() })
-      const all = { authorization: `Bearer ${options.token}`, accept: 'application/json', ...headers }
-      const outgoing = httpsRequest(new URL(path, options.url), { method, agent, headers: all }, resolve)
+      const headers = { authorization: `Bearer ${options.token}`, accept: 'application/json', ...how.headers }
+      const outgoing = httpsRequest(new URL(path, options.url), { ...how, headers }, resolve)
       outgoing.once('error', reject)
       outgoing.end(body)
     })
@@ -47,7 +58,7 @@ export function createApiClient(options: { readonly url: string; readonly token:
     const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
     const bytes = body === undefined ? undefined : Buffer.from(isRaw ? body : JSON.stringify(body))
     const type = body === undefined || isRaw ? {} : { 'content-type': 'application/json' }
-    const message = await open(method, path, bytes, { ...type, ...headers })
+    const message = await send(path, { method, agent: toAgent(), headers: { ...type, ...headers } }, bytes)
     const pieces: Buffer[] = []
     for await (const piece of message) pieces.push(piece as Buffer)
     const whole = Buffer.concat(pieces)
@@ -58,9 +69,9 @@ export function createApiClient(options: { readonly url: string; readonly token:
       json: () => JSON.parse(whole.toString()),
     }
   }
-  return {
-    request,
-    open: (path, headers = {}) => open('GET', path, undefined, headers),
-    close: () => agent?.destroy(),
+  const open = async (path: string, headers: OutgoingHttpHeaders = {}): Promise<IncomingMessage> => {
+    toAgent()
+    return await send(path, { method: 'GET', agent: false, ca, headers })
   }
+  return { request, open, close: () => shared?.destroy() }
 }
