@@ -37,8 +37,9 @@ function observe(kind: Kind, source: Source<unknown>, onInput: OnInput): Source<
     },
     replace(rows) {
       // What a fresh list changes is known to the source alone; that it came counts as a change.
+      const isEmpty = rows.size === 0 && source.size === 0
       source.replace(rows)
-      onInput(kind, 'write', rows.size)
+      if (!isEmpty) onInput(kind, 'write', rows.size)
     },
   }
 }

@@ -25,7 +25,7 @@ status:
   conditions: [{ type: Ready, status: "True" }]
 `
 
-const cleanups: (() => Promise<unknown> | void)[] = []
+const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
