@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills the inputs from an API server: one reflector a kind. For main. Decides what of each kind is asked for.
 
+import { setMaxListeners } from 'node:events'
 import type { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
@@ -50,7 +51,17 @@ export function createKubeFeed(options: KubeFeedOptions): KubeFeed {
     pending: () => all.filter((r) => !r.isSynced).map((r) => r.kind),
     seen: (kind) => reflectors.get(kind)?.seen ?? '',
     async run(signal) {
-      await Promise.all(all.map((r) => r.run(signal)))
+      const controller = new AbortController()
+      setMaxListeners(0, controller.signal) // every reflector listens
+      const onAbort = (): void => controller.abort(signal.reason)
+      if (signal.aborted) onAbort()
+      signal.addEventListener('abort', onAbort, { once: true })
+      try {
+        await Promise.all(all.map((r) => r.run(controller.signal)))
+      } finally {
+        signal.removeEventListener('abort', onAbort)
+        controller.abort()
+      }
     },
   }
 }

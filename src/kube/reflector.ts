@@ -3,7 +3,7 @@
 // stays until a whole list or an event says otherwise; a new list is compared, never passed through emptiness.
 
 import { sleep, type Clock } from '../base/clock.js'
-import { Fatal, InvalidInput, formatError } from '../base/errors.js'
+import { Fatal, Retryable, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 import type { Source } from '../collection/types.js'
 import type { KubeMetrics } from './kube-metrics.js'
@@ -75,6 +75,7 @@ export class Reflector<K extends Kind> {
         if (error instanceof Fatal) throw error
         pauseMs = this.#judge(error)
       }
+      if (pauseMs <= 0) continue
       try {
         await sleep(this.#options.clock, pauseMs, signal)
       } catch {
@@ -189,7 +190,8 @@ export class Reflector<K extends Kind> {
       return this.#pauseAfterWatch()
     }
     if (error instanceof ListExpired) this.#expiredLists++
-    if (error instanceof InvalidInput) this.#version = undefined
+    // What cannot be decoded, or put in place, would only come again: a list may show it otherwise.
+    if (!(error instanceof Retryable)) this.#version = undefined
     if (error instanceof HttpFailure && error.status === 404) this.#version = undefined
     this.#failures = Math.max(2, this.#failures)
     const asked = error instanceof HttpFailure ? (error.retryAfterMs ?? 0) : 0

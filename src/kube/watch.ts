@@ -3,7 +3,7 @@
 // for too long is ended.
 
 import type { Clock } from '../base/clock.js'
-import { Retryable } from '../base/errors.js'
+import { Retryable, formatError } from '../base/errors.js'
 import { kubeLimits } from './limits.js'
 import { formatSelection, selectAccept, type Selection } from './list.js'
 import type { Kind } from './records.js'
@@ -48,17 +48,20 @@ export async function watchFrom<K extends Kind>(selection: Selection<K>, options
     options.onOpen()
     const decoder = selectEncoding(response).createWatchDecoder(kind, cluster)
     const dog = new Watchdog(options.clock, () => response.body.destroy(new WentSilent(`watch ${kind}: silent`)))
+    let reading = true
     try {
       for await (const chunk of response.body as AsyncIterable<Buffer>) {
+        reading = false
         for (const event of decoder.push(chunk)) {
           dog.heard()
           if (event.type === 'ERROR') throw toError(kind, event.status)
           options.onEvent(event)
         }
+        reading = true
       }
     } catch (error) {
-      if (error instanceof Retryable || signal.aborted || !isStreamError(error)) throw error
-      throw new WatchBroken(`watch ${kind}: the connection broke: ${error.message}`, error)
+      if (!reading || error instanceof WentSilent || signal.aborted) throw error
+      throw new WatchBroken(`watch ${kind}: the connection broke: ${formatError(error)}`, error)
     } finally {
       dog.stop()
       response.body.destroy()
@@ -70,11 +73,6 @@ function toError(kind: Kind, status: { code: number; reason: string; message: st
   const text = `watch ${kind}: the API server ends it: ${status.code} ${status.reason} ${status.message}`
   // Whatever it is, what this watch would have shown is lost: only a list tells the truth.
   return new Gone(text)
-}
-
-/** Errors of sockets and streams carry a code of Node's. */
-function isStreamError(error: unknown): error is NodeJS.ErrnoException {
-  return error instanceof Error && 'code' in error && error.code !== 'INVALID_INPUT'
 }
 
 /** Fires once when nothing was heard for `kubeLimits.watchdogMs`. One timer, however much is heard. */
