@@ -34,7 +34,7 @@ const restlessMs = 1_000
 const sweepMs = 2_000
 const sweepsPerLook = 50
 /** After this much text the event loop gets a turn. */
-const breathBytes = 64 * 1024
+const breathBytes = 16 * 1024
 
 /** Makes the feed; run() starts it. A folder that is missing at the start is Fatal; one that vanishes later is waited for. */
 export function createFileFeed(options: FileFeedOptions): Feed {
@@ -171,6 +171,8 @@ class FileFeed implements Feed {
 
   /** Until something wakes, the next sweep is due, or all ends. */
   async #pause(signal: AbortSignal): Promise<void> {
+    // A signal that has aborted already tells nobody any more.
+    if (signal.aborted) return
     let onEnd = (): void => undefined
     const end = new Promise<void>((resolve) => (onEnd = resolve))
     const timer = this.#options.clock.after(Math.max(sweepMs, this.#lookMs * sweepsPerLook), onEnd)

@@ -26,7 +26,7 @@ export class UnreadableManifest extends InvalidInput {
 }
 
 /** After this much text the event loop gets a turn. */
-const breathBytes = 64 * 1024
+const breathBytes = 16 * 1024
 
 /**
  * Reads a whole file. Empty documents are nothing. The items of a `List`, and of a `PodList` and the like, stand for themselves; an item
