@@ -6,7 +6,8 @@ import { isRecord } from './cases.js'
 
 /** Differences between `actual` and the partial `expected`; empty when it matches. */
 export function mismatches(actual: unknown, expected: unknown, at = '$'): string[] {
-  if (expected === null) return isDefault(actual) && !Array.isArray(actual) ? [] : [`${at}: expected nothing, found ${show(actual)}`]
+  if (expected === null)
+    return isDefault(actual) && !Array.isArray(actual) ? [] : [`${at}: expected nothing, found ${show(actual)}`]
   if (Array.isArray(expected)) return listMismatches(actual, expected, at)
   if (isRecord(expected)) return recordMismatches(actual, expected, at)
   if (isDeepStrictEqual(actual, expected)) return []
@@ -32,7 +33,14 @@ const firstEnums = new Set([
 ])
 
 function isDefault(value: unknown): boolean {
-  return value === undefined || value === null || value === '' || value === 0 || value === false || (Array.isArray(value) && value.length === 0)
+  return (
+    value === undefined ||
+    value === null ||
+    value === '' ||
+    value === 0 ||
+    value === false ||
+    (Array.isArray(value) && value.length === 0)
+  )
 }
 
 function listMismatches(actual: unknown, expected: readonly unknown[], at: string): string[] {
@@ -60,8 +68,13 @@ function recordMismatches(actual: unknown, expected: Record<string, unknown>, at
     const { atLeast = -Infinity, atMost = Infinity } = expected as { atLeast?: number; atMost?: number }
     return n >= atLeast && n <= atMost ? [] : [`${at}: expected ${show(expected)}, found ${n}`]
   }
-  if (actual !== undefined && actual !== null && !isRecord(actual)) return [`${at}: expected an object, found ${show(actual)}`]
-  if (!isRecord(actual) && Object.keys(expected).length > 0 && !Object.values(expected).every((v) => v === null || isDefault(v))) {
+  if (actual !== undefined && actual !== null && !isRecord(actual))
+    return [`${at}: expected an object, found ${show(actual)}`]
+  if (
+    !isRecord(actual) &&
+    Object.keys(expected).length > 0 &&
+    !Object.values(expected).every((v) => v === null || isDefault(v))
+  ) {
     return [`${at}: expected ${show(expected)}, found ${show(actual)}`]
   }
   const found = isRecord(actual) ? actual : {}

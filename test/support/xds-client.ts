@@ -92,6 +92,7 @@ export class XdsClient {
   readonly #session: http2.ClientHttp2Session
   readonly #stream: http2.ClientHttp2Stream
   readonly #socket: Socket | undefined
+  readonly #inner: Duplex | undefined
   readonly #parser = new FrameParser(1 << 30)
   readonly #sentTypes = new Set<string>()
   #waiting: { readonly isReady: () => boolean; readonly resolve: () => void }[] = []
@@ -109,6 +110,7 @@ export class XdsClient {
     if (options.freezable === true) {
       this.#socket = ca === undefined ? connectTcp(port, host) : connectTls({ host, port, ...tls })
       const [outer, inner] = duplexPair()
+      this.#inner = inner
       this.#socket.on('error', () => outer.destroy())
       this.#socket.on('close', () => outer.destroy())
       outer.on('close', () => this.#socket?.destroy())
@@ -124,7 +126,9 @@ export class XdsClient {
     })
     this.#session.on('error', () => undefined)
     this.#session.on('goaway', (code: number) => (this.goaway = code))
-    this.#session.on('connect', () => this.#session.setLocalWindowSize(windowBytes * 2))
+    this.#session.on('connect', () => {
+      if (!this.#session.destroyed) this.#session.setLocalWindowSize(windowBytes * 2)
+    })
     this.#stream = this.#session.request({
       ':method': 'POST',
       ':path': `${SERVICE}/${options.sotw === true ? 'Stream' : 'Delta'}AggregatedResources`,
@@ -252,6 +256,13 @@ export class XdsClient {
     if (this.#socket === undefined) throw new Error('this client was not made freezable')
     this.#socket.unpipe()
     this.#socket.pause()
+  }
+
+  /** Reads the socket again after freeze(). */
+  thaw(): void {
+    if (this.#socket === undefined || this.#inner === undefined) throw new Error('this client was not made freezable')
+    this.#socket.pipe(this.#inner)
+    this.#socket.resume()
   }
 
   /** Resets the stream. */
