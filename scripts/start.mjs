@@ -78,7 +78,7 @@ function formatQuestions() {
   if (selectFlag('--files') !== undefined)
     return [`bin/addressctl workloads${suffix}`, `bin/addressctl services${suffix}`]
   const request = {
-    node: { id: 'me' },
+    node: { id: 'ztunnel~127.0.0.1~me.default~cluster.local' },
     type_url: 'type.googleapis.com/istio.workload.Address',
     resource_names_subscribe: ['net-1/10.20.1.11'],
   }
