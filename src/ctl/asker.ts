@@ -87,8 +87,13 @@ export class Asker {
     if (code === status.UNIMPLEMENTED) {
       return new CtlFailure(3, `${this.#couldNot()}: it does not know such questions. Is it addressd?`, error)
     }
-    return new CtlFailure(3, `${this.#couldNot()}: ${details ?? formatError(error)}. ${howToChoose}`, error)
+    return new CtlFailure(3, `${this.#couldNot()}: ${toReason(details ?? formatError(error))}. ${howToChoose}`, error)
   }
+}
+
+/** What grpc-js wraps around the one thing that a person wants to know is left out. */
+function toReason(details: string): string {
+  return details.replace(/^No connection established\. Last error: (Error: )?/, '').replace(/\. Resolution note: $/, '')
 }
 
 const howToChoose = 'Is addressd listening there? Another address is chosen with --server HOST:PORT or ADDRESSD_SERVER.'

@@ -65,7 +65,7 @@ export function toMembershipRows(row: WorkloadRow, source: ResourceSource): read
     const resource = source.get(membership.service)
     const decoded = resource === undefined ? undefined : decodeResource(resource)
     if (decoded?.kind !== 'service') return membership
-    return { ...membership, addresses: decoded.service.addresses.map(formatNetworkAddress) }
+    return { ...membership, addresses: decoded.service.addresses.map(formatAddress) }
   })
 }
 
@@ -79,7 +79,7 @@ export function toServiceRow(
     namespace: service.namespace,
     name: service.name,
     hostname: service.hostname,
-    addresses: service.addresses.map(formatNetworkAddress),
+    addresses: service.addresses.map(formatAddress),
     ports: service.ports.map(toPortPair),
     waypoint: nameWaypoint(service.waypoint),
     healthyMembers: members.filter((member) => member.status === WorkloadStatus.HEALTHY).length,
@@ -106,11 +106,10 @@ function toPortPair(port: Port): PortPairRow {
   return { port: port.servicePort, targetPort: port.targetPort }
 }
 
-/** `ip`, `ip/length`, with `network/` in front unless it is the default network. */
-function formatNetworkAddress(address: NetworkAddress): string {
+/** `ip` or `ip/length`; the network is in the keys. */
+function formatAddress(address: NetworkAddress): string {
   const ip = formatIp(address.address)
-  const host = address.length === undefined ? ip : `${ip}/${address.length}`
-  return address.network === '' ? host : `${address.network}/${host}`
+  return address.length === undefined ? ip : `${ip}/${address.length}`
 }
 
 /** Finds the service behind a waypoint; undefined in, null out. */

@@ -204,11 +204,11 @@ describe('lists', () => {
 
   test('services with their healthy endpoints', async () => {
     expect(await lines('services')).toEqual([
-      'NAMESPACE  SERVICE NAME  SERVICE VIP        WAYPOINT  ENDPOINTS',
-      'edge       everything    NA                 None      0/0',
-      'edge       legacy        far/172.16.0.0/12  None      0/0',
-      'shop       web           10.96.0.10         wp        1/2',
-      'shop       wp            10.96.0.20         None      0/0',
+      'NAMESPACE  SERVICE NAME  SERVICE VIP    WAYPOINT  ENDPOINTS',
+      'edge       everything    NA             None      0/0',
+      'edge       legacy        172.16.0.0/12  None      0/0',
+      'shop       web           10.96.0.10     wp        1/2',
+      'shop       wp            10.96.0.20     None      0/0',
     ])
   })
 
