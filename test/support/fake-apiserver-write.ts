@@ -2,7 +2,8 @@
 // Single objects of the fake API server: get, create, update, patch (merge, JSON, apply), delete, and the status subresource.
 
 import type { ServerResponse } from 'node:http'
-import { sendJson, sendStatus, type FakeApiServer } from './fake-apiserver.js'
+import { sendJson, sendStatus } from './fake-apiserver-answer.js'
+import type { FakeApiServer } from './fake-apiserver.js'
 import type { Route } from './fake-apiserver-route.js'
 import { jsonPatch, mergePatch, type Json, type ObjectRef } from './fake-apiserver-store.js'
 

@@ -5,6 +5,7 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { systemClock, type Clock, type Timer } from '../../src/base/clock.js'
+import { sendJson, sendStatus, toStatus } from './fake-apiserver-answer.js'
 import { canWriteProtobuf, toProtobufList } from './fake-apiserver-protobuf.js'
 import { parseRoute, storedTypes, type Route, type Verb } from './fake-apiserver-route.js'
 import { FakeStore, mergePatch, type Json, type ObjectRef } from './fake-apiserver-store.js'
@@ -467,24 +468,4 @@ async function readText(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
   return Buffer.concat(chunks).toString('utf8')
-}
-
-function toStatus(code: number, reason: string, message: string): Json {
-  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code }
-}
-
-export function sendJson(response: ServerResponse, status: number, value: Json): void {
-  response.writeHead(status, { 'content-type': 'application/json' })
-  response.end(JSON.stringify(value))
-}
-
-export function sendStatus(
-  response: ServerResponse,
-  code: number,
-  reason: string,
-  message: string,
-  retryAfterSeconds?: number,
-): void {
-  if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds))
-  sendJson(response, code, toStatus(code, reason, message))
 }
