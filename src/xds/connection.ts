@@ -16,6 +16,8 @@ export interface ConnectionOptions {
   readonly log: Logger
   /** Between 0 and 1: spreads ages. */
   readonly random: () => number
+  /** A client answered no ping; its connection is about to be cut. */
+  onSilent(connection: Connection): void
 }
 
 export class Connection {
@@ -97,6 +99,7 @@ export class Connection {
     const { clock, limits, log } = this.#options
     const deadline = clock.after(limits.keepaliveTimeoutMs, () => {
       log.info({ peer: this.caller.address }, 'client does not answer; connection cut')
+      this.#options.onSilent(this)
       this.cut()
     })
     this.#ping = deadline

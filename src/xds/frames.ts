@@ -6,19 +6,10 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../base/clock.js'
 import { frameMessage } from '../wire/grpc-frames.js'
 import { encodeResourceFields, encodeResponseTail } from '../wire/responses.js'
+import type { TypeCells } from './metrics.js'
+import type { Encoder, Outgoing, Part, Reply } from './reply.js'
 import type { Resource } from './source.js'
-import type { Part, Reply } from './subscription.js'
 import type { Topic } from './topic.js'
-
-/** One response, ready to be written. */
-export interface Outgoing {
-  /** Together one gRPC message with its prefix. */
-  readonly parts: readonly Uint8Array[]
-  readonly nonce: string
-  readonly sizeBytes: number
-  readonly resources: number
-  readonly removed: number
-}
 
 interface Body {
   readonly bytes: Uint8Array
@@ -86,7 +77,7 @@ interface Memo {
   readonly outgoing: Outgoing | undefined
 }
 
-export class Frames {
+export class Frames implements Encoder {
   readonly #store: FrameStore
   readonly #topic: Topic
   /** The last few shared messages: streams at the same place ask one after another. */
@@ -94,7 +85,11 @@ export class Frames {
   #snapshotKey = ''
   readonly #ackHead: Buffer
 
-  constructor(store: FrameStore, topic: Topic) {
+  /** Where responses of the type are counted. */
+  readonly cells: TypeCells
+
+  constructor(store: FrameStore, topic: Topic, cells: TypeCells) {
+    this.cells = cells
     this.#store = store
     this.#topic = topic
     const typeUrl = Buffer.from(topic.typeUrl)

@@ -135,8 +135,17 @@ export class Front {
   }
 
   #open(session: ServerHttp2Session): void {
-    const { clock, limits, random, log } = this.#options
-    const connection = new Connection(session, { clock, limits, random, log })
+    const { clock, limits, random, log, metrics } = this.#options
+    const connection = new Connection(session, {
+      clock,
+      limits,
+      random,
+      log,
+      onSilent: ({ sessions }) => {
+        // Pings go unanswered where nobody reads: whichever clock runs out first, it is the same failure.
+        for (const served of sessions) if (served.blocked) metrics.writeTimeout()
+      },
+    })
     this.#connections.add(connection)
     session.setLocalWindowSize(connectionWindowBytes)
     session.once('remoteSettings', () => {
@@ -156,7 +165,9 @@ export class Front {
     if (session === undefined || connection === undefined) return
     this.#activity++
     stream.once('aborted', () => connection.countReset())
-    if (headers[':path'] === DELTA_PATH && headers[':method'] === 'POST') this.#serveDelta(stream, connection)
+    const path = headers[':path'] ?? ''
+    if (path === DELTA_PATH && headers[':method'] === 'POST') this.#serveDelta(stream, connection)
+    else if (!this.#options.inner.has(path)) refuse(stream)
     else this.#forward(stream, headers, connection)
   }
 
@@ -205,8 +216,6 @@ export class Front {
     inner.forward(stream, headers, connection.caller, (status) => {
       this.#activity++
       connection.calls--
-      // A method that does not exist is anyone's invention: no label for it.
-      if (status === UNIMPLEMENTED) return
       const calls = metrics.calls.method(String(headers[':path']))
       calls.started.value++
       calls.handled(status, (clock.monotonic() - startedMs) / 1000)
@@ -215,3 +224,19 @@ export class Front {
 }
 
 const byHttp2Session = new WeakMap<object, Connection>()
+
+/** As gRPC refuses what it does not know: headers alone, with a status. */
+function refuse(stream: ServerHttp2Stream): void {
+  stream.on('error', () => undefined) // Nobody waits for it.
+  if (stream.destroyed) return
+  stream.respond(
+    {
+      ':status': 200,
+      'content-type': 'application/grpc',
+      'grpc-status': String(UNIMPLEMENTED),
+      'grpc-message': 'no such method',
+    },
+    { endStream: true },
+  )
+  stream.resume()
+}

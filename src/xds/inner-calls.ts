@@ -24,13 +24,32 @@ export type OnEnd = (status: number) => void
 const CANCELLED = 1
 const UNAVAILABLE = 14
 
+/** A grpc-js server that knows which methods it has. */
+export class InnerServer extends grpc.Server {
+  readonly methods = new Set<string>()
+
+  override register<RequestType, ResponseType>(
+    ...handler: Parameters<typeof grpc.Server.prototype.register<RequestType, ResponseType>>
+  ): boolean {
+    this.methods.add(handler[0])
+    return super.register(...handler)
+  }
+}
+
 export class InnerCalls {
+  readonly #inner: InnerServer
   readonly #injector: ReturnType<grpc.Server['createConnectionInjector']>
   #connection: ClientHttp2Session | undefined
   #closed = false
 
-  constructor(inner: grpc.Server) {
+  constructor(inner: InnerServer) {
+    this.#inner = inner
     this.#injector = inner.createConnectionInjector(grpc.ServerCredentials.createInsecure())
+  }
+
+  /** True for the path of a method that somebody serves. */
+  has(path: string): boolean {
+    return this.#inner.methods.has(path)
   }
 
   /** Hands one call over and brings everything back: headers, messages, trailers, and resets of either side. */
@@ -38,9 +57,9 @@ export class InnerCalls {
     const request = this.#connect().request(toInnerHeaders(headers, caller), { endStream: false })
     let status = CANCELLED
     let trailers: OutgoingHttpHeaders = {}
-    stream.on('error', () => request.close(http2.constants.NGHTTP2_CANCEL)) // 'close' follows
+    stream.on('error', () => undefined) // 'close' follows
     stream.on('close', () => {
-      if (!request.closed) request.close(http2.constants.NGHTTP2_CANCEL)
+      cancelSoon(request)
       onEnd(status)
     })
     request.on('error', () => {
@@ -112,4 +131,13 @@ function toOutgoing(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
 function toStatus(headers: IncomingHttpHeaders, otherwise: number): number {
   const text = headers['grpc-status']
   return typeof text === 'string' ? Number(text) : otherwise
+}
+
+/** Not at once: a call that is taken back in the very moment in which it arrives makes the inner server throw. */
+function cancelSoon(request: ClientHttp2Stream): void {
+  setImmediate(() =>
+    setImmediate(() => {
+      if (!request.closed) request.close(http2.constants.NGHTTP2_CANCEL)
+    }),
+  )
 }

@@ -35,7 +35,7 @@ export class XdsMetrics {
   readonly #stale: Numbers
   readonly #writeTimeouts: Numbers
   readonly #errors: Numbers
-  readonly #received: Numbers
+  readonly #received: Cell
   readonly #types = new Map<string, TypeCells>()
   readonly sendTime: Buckets
   readonly convergence: Buckets
@@ -58,7 +58,7 @@ export class XdsMetrics {
     this.#stale = counter('pilot_xds_expired_nonce', 'Requests that named an older response than the last.')
     this.#writeTimeouts = counter('pilot_xds_write_timeout', 'Streams closed because their client stopped reading.')
     this.#errors = counter('pilot_total_xds_internal_errors', 'Failures of this server while it served a stream.')
-    this.#received = gauge('pilot_xds_recv_max', 'Size of the largest request so far in bytes.')
+    this.#received = gauge('pilot_xds_recv_max', 'Size of the largest request so far in bytes.').cell()
     this.sendTime = new Histograms(
       registry,
       'pilot_xds_send_time',
@@ -78,7 +78,6 @@ export class XdsMetrics {
       waitSeconds,
     ).cell()
     this.calls = new CallMetrics(registry)
-    this.#received.cell()
   }
 
   type(typeUrl: string): TypeCells {
@@ -116,8 +115,7 @@ export class XdsMetrics {
   }
 
   received(bytes: number): void {
-    const largest = this.#received.cell()
-    if (bytes > largest.value) largest.value = bytes
+    if (bytes > this.#received.value) this.#received.value = bytes
   }
 }
 

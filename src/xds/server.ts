@@ -3,7 +3,7 @@
 // Knows neither Kubernetes nor what resources say.
 
 import { randomBytes } from 'node:crypto'
-import * as grpc from '@grpc/grpc-js'
+import type * as grpc from '@grpc/grpc-js'
 import type { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
@@ -12,7 +12,7 @@ import type { DebugTypes } from './debug-types.js'
 import { Frames, FrameStore } from './frames.js'
 import { Front } from './front.js'
 import type { FrontTls } from './front.js'
-import { InnerCalls } from './inner-calls.js'
+import { InnerCalls, InnerServer } from './inner-calls.js'
 import { xdsLimits } from './limits.js'
 import type { XdsLimits } from './limits.js'
 import { XdsMetrics } from './metrics.js'
@@ -99,11 +99,12 @@ class Server implements XdsServer, SessionHost {
     this.debugTypes = options.debugTypes
     this.maxNames = this.#limits.maxNames
     this.#frames = new FrameStore(this.clock, randomBytes(4).toString('hex'), this.#limits.sharedBytes)
-    this.inner = new grpc.Server({
+    const inner = new InnerServer({
       'grpc.max_receive_message_length': this.#limits.maxRequestBytes,
       'grpc.max_send_message_length': -1,
     })
-    this.#innerCalls = new InnerCalls(this.inner)
+    this.inner = inner
+    this.#innerCalls = new InnerCalls(inner)
     this.#sotw = new StateOfTheWorld({
       store: this.#store,
       clock: this.clock,
@@ -138,7 +139,7 @@ class Server implements XdsServer, SessionHost {
     const known = this.#topics.get(typeUrl)
     if (known !== undefined) return known
     const source = this.#store.source(typeUrl)
-    const made = new Topic(typeUrl, source, (topic) => new Frames(this.#frames, topic))
+    const made = new Topic(typeUrl, source, (topic) => new Frames(this.#frames, topic, this.metrics.type(typeUrl)))
     // Clients invent types without end: only those that exist are kept.
     if (source !== undefined) this.#topics.set(typeUrl, made)
     return made

@@ -10,13 +10,12 @@ import type { DeltaRequest } from '../wire/discovery.js'
 import type { ClientView } from './client-view.js'
 import { isDebugType } from './debug-types.js'
 import type { DebugTypes } from './debug-types.js'
-import type { Outgoing } from './frames.js'
 import type { XdsMetrics } from './metrics.js'
 import { parseNode } from './node-id.js'
 import type { ClientNode } from './node-id.js'
+import type { Outgoing, Reply } from './reply.js'
 import type { Resource } from './source.js'
 import { Subscription } from './subscription.js'
-import type { Part } from './subscription.js'
 import type { Pusher, Topic } from './topic.js'
 
 const OK = 0
@@ -95,6 +94,11 @@ export class Session implements Pusher {
     return this.#ended || (this.#writable && !this.#asking && this.#inbox.length === 0)
   }
 
+  /** The stream takes nothing at the moment. */
+  get blocked(): boolean {
+    return !this.#writable && !this.#ended
+  }
+
   /** One message arrived, whole. */
   receive(message: Uint8Array): void {
     if (this.#ended) return
@@ -141,11 +145,11 @@ export class Session implements Pusher {
     if (this.#ended) return true
     if (this.#writable && !this.#asking && !this.#finishing) {
       try {
-        this.#pump()
+        if (this.#pump()) return true
       } catch (error) {
         this.fail(error)
+        return true
       }
-      if (this.#writable) return true
     }
     this.#waitingSinceMs ??= this.#host.clock.monotonic()
     return false
@@ -233,7 +237,7 @@ export class Session implements Pusher {
     if (outgoing === undefined) return
     this.#write(subscription, outgoing)
     // Ranged resources that the answer made due.
-    this.#pump()
+    if (this.#writable) this.#pump()
   }
 
   #judge(subscription: Subscription, request: DeltaRequest): void {
@@ -259,7 +263,7 @@ export class Session implements Pusher {
     if (reply === undefined) return undefined
     const outgoing = subscription.topic.frames.encode(reply)
     const seconds = (this.#host.clock.monotonic() - started) / 1000
-    this.#host.metrics.type(subscription.topic.typeUrl).pushTime.observe(seconds)
+    subscription.topic.frames.cells.pushTime.observe(seconds)
     return outgoing
   }
 
@@ -274,42 +278,32 @@ export class Session implements Pusher {
     return made
   }
 
-  /** Pushes until nothing is due or the stream takes no more. */
-  #pump(): void {
-    while (this.#writable && !this.#ended) {
-      if (!this.#pushNext()) return
-    }
-  }
-
-  /** Writes the first thing that is due; false when nothing is. */
-  #pushNext(): boolean {
+  /**
+   * Pushes until nothing is due or the stream takes no more; true when it still does. Nothing becomes due meanwhile, so once around is enough.
+   */
+  #pump(): boolean {
     for (const subscription of this.#order) {
-      if (this.#pushPart(subscription, subscription.topic.splits ? 'changed' : 'all')) return true
-      const ranges = subscription.pushRanges()
-      const outgoing = ranges === undefined ? undefined : subscription.topic.frames.encode(ranges)
-      if (outgoing === undefined) continue
-      this.#write(subscription, outgoing)
-      return true
+      if (!this.#push(subscription, subscription.push(subscription.topic.splits ? 'changed' : 'all'))) return false
+      if (!this.#push(subscription, subscription.pushRanges())) return false
     }
     for (const subscription of this.#order) {
-      if (subscription.topic.splits && this.#pushPart(subscription, 'removed')) return true
+      if (subscription.topic.splits && !this.#push(subscription, subscription.push('removed'))) return false
     }
-    return false
-  }
-
-  #pushPart(subscription: Subscription, part: Part): boolean {
-    const reply = subscription.push(part)
-    const outgoing = reply === undefined ? undefined : subscription.topic.frames.encode(reply)
-    if (outgoing === undefined) return false
-    this.#write(subscription, outgoing)
     return true
+  }
+
+  /** True when the stream takes more. */
+  #push(subscription: Subscription, reply: Reply | undefined): boolean {
+    const outgoing = reply === undefined ? undefined : subscription.topic.frames.encode(reply)
+    if (outgoing !== undefined) this.#write(subscription, outgoing)
+    return this.#writable
   }
 
   #write(subscription: Subscription, outgoing: Outgoing): void {
     const { clock, metrics } = this.#host
     subscription.sentNonce = outgoing.nonce
     subscription.sentAtMs = clock.now()
-    const cells = metrics.type(subscription.topic.typeUrl)
+    const { cells } = subscription.topic.frames
     cells.pushes.value++
     cells.size.observe(outgoing.sizeBytes)
     this.#writable = this.#stream.write(outgoing.parts)

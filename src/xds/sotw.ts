@@ -2,7 +2,7 @@
 // StreamAggregatedResources on the inner server: as much of the state-of-the-world protocol as tools use. Addresses are answered with nothing and then with what changes of the names asked for;
 // policies come whole, then as they change; debug types go to whoever makes them. Nobody should serve a proxy by it.
 
-import * as grpc from '@grpc/grpc-js'
+import type * as grpc from '@grpc/grpc-js'
 import type { Clock } from '../base/clock.js'
 import { ProtocolError, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'

@@ -4,43 +4,9 @@
 
 import type { WatchView } from './client-view.js'
 import { keysOf } from './key-index.js'
+import type { Ask, HeldVersions, Part, Reply } from './reply.js'
 import type { Resource } from './source.js'
 import type { Pusher, Subscriber, Topic } from './topic.js'
-
-/** What a request says about a type, apart from the node. */
-export interface Ask {
-  readonly subscribe: readonly string[]
-  readonly unsubscribe: readonly string[]
-  /** As held from an earlier stream. */
-  readonly initialVersions: HeldVersions
-  readonly nonce: string
-  /** Present = a rejection, whatever its code. */
-  readonly error: { readonly message: string } | undefined
-}
-
-/** What a client says it holds: names with versions. */
-export interface HeldVersions extends Iterable<readonly [name: string, version: string]> {
-  readonly size: number
-  /** Compares one of our resources, and remembers that this name was asked for. */
-  check(name: string, version: string): 'current' | 'other' | 'absent'
-  /** Names that nobody has asked for by `check`. */
-  unchecked(): readonly string[]
-}
-
-/** Which part of what is due: new and changed, gone, or both. */
-export type Part = 'changed' | 'removed' | 'all'
-
-/** One response, as a plan. The first three are the same for every stream that stands at the same place, so their bytes are shared. */
-export type Reply =
-  | { readonly kind: 'snapshot'; readonly removed: readonly string[] }
-  | { readonly kind: 'delta'; readonly from: number; readonly to: number; readonly part: Part }
-  | { readonly kind: 'ranges'; readonly from: number; readonly to: number }
-  | {
-      readonly kind: 'selection'
-      readonly resources: readonly Resource[]
-      readonly removed: readonly string[]
-      readonly aliases: boolean
-    }
 
 /** What a nonce meant. */
 export type Verdict = 'acknowledged' | 'rejected' | 'stale' | 'none'

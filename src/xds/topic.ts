@@ -3,9 +3,9 @@
 // Pure and synchronous: never encodes, never writes.
 
 import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from '../wire/messages.js'
-import type { Frames } from './frames.js'
 import { KeyIndex, keysOf } from './key-index.js'
 import { RevisionLog } from './revision-log.js'
+import type { Encoder } from './reply.js'
 import type { Resource, ResourceChange, ResourceSource } from './source.js'
 
 /** What a topic knows of a stream's interest. */
@@ -40,12 +40,12 @@ export class Topic {
   /** Ranged resources by the revision at which members of theirs were sent or removed. */
   readonly ranges = new RevisionLog()
   readonly keys = new KeyIndex<Subscriber>()
-  readonly frames: Frames
+  readonly frames: Encoder
   readonly wildcards = new Set<Subscriber>()
   #revision = 0
   #rangesKnown = false
 
-  constructor(typeUrl: string, source: ResourceSource | undefined, frames: (topic: Topic) => Frames) {
+  constructor(typeUrl: string, source: ResourceSource | undefined, frames: (topic: Topic) => Encoder) {
     this.typeUrl = typeUrl
     this.source = source
     this.splits = typeUrl === AUTHORIZATION_TYPE

@@ -127,7 +127,7 @@ export class XdsClient {
     this.#session.on('error', () => undefined)
     this.#session.on('goaway', (code: number) => (this.goaway = code))
     this.#session.on('connect', () => {
-      if (!this.#session.destroyed) this.#session.setLocalWindowSize(windowBytes * 2)
+      if (!this.#session.destroyed) this.#session.setLocalWindowSize(Math.min(windowBytes * 2, 0x7fffffff))
     })
     this.#stream = this.#session.request({
       ':method': 'POST',
@@ -232,8 +232,12 @@ export class XdsClient {
     if (this.#session.destroyed || this.#session.closed) return
     if (this.#session.connecting) await new Promise<void>((resolve) => this.#session.once('connect', () => resolve()))
     await new Promise<void>((resolve) => {
-      if (!this.#session.ping(() => resolve())) resolve()
-      this.#session.once('close', () => resolve())
+      const done = (): void => {
+        this.#session.off('close', done)
+        resolve()
+      }
+      this.#session.once('close', done)
+      if (!this.#session.ping(done)) done()
     })
   }
 
