@@ -5,7 +5,8 @@
 import fc from 'fast-check'
 import type { KubeObject, ObjectName } from './room.js'
 
-const namespaces = ['a', 'b', 'istio-system'] as const
+/** Most of it happens in one. */
+const namespaces = ['a', 'a', 'a', 'b', 'b', 'istio-system'] as const
 const names = ['x', 'y', 'z'] as const
 const ips = ['10.0.0.1', '10.0.0.2', '10.0.1.1', 'fd00::1'] as const
 const hosts = ['h.ex', '*.w.ex', 'x.a.svc.cluster.local', '10.0.0.2'] as const
@@ -24,6 +25,9 @@ const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
   fc.option(arbitrary, { nil: undefined, freq: 2 })
 const few = <T>(arbitrary: fc.Arbitrary<T>, maxLength = 2): fc.Arbitrary<T[]> => fc.array(arbitrary, { maxLength })
 
+const filled = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T[]> =>
+  fc.oneof({ weight: 5, arbitrary: fc.array(arbitrary, { minLength: 1, maxLength: 2 }) }, few(arbitrary, 0))
+
 /** Some of these pairs; absent altogether at times. */
 function pairs(
   of: Readonly<Record<string, readonly string[]>>,
@@ -32,15 +36,15 @@ function pairs(
   return maybe(fc.record(shape, { requiredKeys: [] }))
 }
 
-const waypointNames = ['x', 'y', 'none', ''] as const
+const waypointNames = ['x', 'x', 'x', 'y', 'none', ''] as const
 const waypointLabels = {
   'istio.io/use-waypoint': waypointNames,
-  'istio.io/use-waypoint-namespace': ['a', 'b'],
+  'istio.io/use-waypoint-namespace': ['a', 'a', 'a', 'b'],
 } as const
 const serviceWaypointLabels = {
   ...waypointLabels,
-  'istio.io/use-waypoint-canary': ['x', 'y', 'none'],
-  'istio.io/use-waypoint-canary-namespace': ['a', 'b'],
+  'istio.io/use-waypoint-canary': ['y', 'y', 'x', 'none'],
+  'istio.io/use-waypoint-canary-namespace': ['a', 'a', 'b'],
   'istio.io/ingress-use-waypoint': ['true', 'false'],
   'gateway.istio.io/managed': ['istio.io-mesh-controller', 'x'],
 } as const
@@ -112,7 +116,7 @@ const shapes: readonly Shape[] = [
   {
     ...{ apiVersion: 'gateway.networking.k8s.io/v1', kind: 'Gateway', namespaced: true, names: ['x', 'y'] },
     labels: pairs({
-      'istio.io/waypoint-for': ['all', 'workload', 'service'],
+      'istio.io/waypoint-for': ['all', 'all', 'workload', 'service'],
       'topology.istio.io/network': ['beta', 'nw'],
     }),
     annotations: pairs({
@@ -129,14 +133,14 @@ const shapes: readonly Shape[] = [
             protocol: of('HBONE', 'istio.io/PROXY'),
             allowedRoutes: maybe(
               fc.record({
-                namespaces: fc.record({ from: of('All', 'Same', 'Selector', 'None'), selector: labelSelector }),
+                namespaces: fc.record({ from: of('All', 'All', 'Same', 'Selector', 'None'), selector: labelSelector }),
               }),
             ),
           }),
         ),
       }),
       status: fc.record({
-        addresses: few(
+        addresses: filled(
           of(
             { type: 'IPAddress', value: '10.9.0.1' },
             { type: 'IPAddress', value: 'bad' },
@@ -293,7 +297,7 @@ const shapes: readonly Shape[] = [
       }),
       status: fc.record({
         phase: mostly('Running', 'Pending', 'Succeeded', 'Failed'),
-        podIPs: few(fc.record({ ip: mostly<string>(ips[0], ips[1], ips[3], 'bad') })),
+        podIPs: filled(fc.record({ ip: mostly<string>(ips[0], ips[1], ips[3], 'bad') })),
         conditions: few(fc.record({ type: of('Ready'), status: of('True', 'False') }), 1),
       }),
     },
@@ -350,10 +354,19 @@ export function toName({ apiVersion, kind, metadata: { namespace, name } }: Kube
   return { apiVersion, kind, name, ...(namespace === undefined ? {} : { namespace }) }
 }
 
+const weights: Readonly<Record<string, number>> = {
+  Pod: 4,
+  Service: 3,
+  ServiceEntry: 3,
+  Namespace: 4,
+  Gateway: 3,
+  ConfigMap: 1,
+}
+
 // Pods, services and entries are most of what there is; the others change what they come to.
 const object = fc.oneof(
   ...[...byKind].map(([kind, arbitrary]) => ({
-    weight: kind === 'Pod' ? 4 : kind === 'Service' || kind === 'ServiceEntry' ? 3 : kind === 'ConfigMap' ? 1 : 2,
+    weight: weights[kind] ?? 2,
     arbitrary,
   })),
 )
