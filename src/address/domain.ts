@@ -4,6 +4,7 @@
 
 import type { Graph } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
+import { createAddressOwners, type AddressOwners } from './address-owners.js'
 import { createDiscovery, type Discovery } from './discovery.js'
 import { createSliceResources } from './endpoint-slices.js'
 import { createHostnames, type Hostnames } from './hostnames.js'
@@ -36,6 +37,7 @@ export interface Domain {
   readonly visibilities: Visibilities
   readonly hostnames: Hostnames
   readonly policies: Policies
+  readonly owners: AddressOwners
   readonly sliceTargets: SliceTargets
   readonly profiles: Profiles
   readonly resources: ResourceTables
@@ -61,7 +63,8 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
   )
   const hostnames = createHostnames(graph, candidates, options.autoAllowWaypointPolicy)
   const policies = createPolicies(graph, inputs, { discovery, mesh, options })
-  const sliceTargets = createSliceTargets(graph, inputs, discovery, options)
+  const owners = createAddressOwners(inputs, discovery)
+  const sliceTargets = createSliceTargets(graph, inputs, { discovery, owners, options })
 
   const pick = (set: LabelSet): readonly [string, LabelSet] => [formatLabelSetKey(set), set]
   const sets = graph.union(
@@ -71,7 +74,7 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
   )
   const profiles = createProfiles(graph, sets, { ...common, hostnames, policies })
 
-  const reads = { ...common, hostnames, policies, sliceTargets, profiles }
+  const reads = { ...common, hostnames, policies, owners, sliceTargets, profiles }
   const resources: ResourceTables = {
     pods: createPodResources(graph, inputs, reads),
     workloads: [
@@ -81,6 +84,7 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
       networkGateways.resources,
     ],
     services: hostnames.resources,
+    createdOf: (service) => hostnames.createdOf(options.clusterId, service),
   }
   return { ...reads, visibilities, resources }
 }

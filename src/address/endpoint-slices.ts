@@ -7,6 +7,7 @@ import type { Inputs } from '../kube/inputs.js'
 import type { EndpointRecord, EndpointSliceRecord } from '../kube/records.js'
 import { NetworkMode, TunnelProtocol, WorkloadStatus, WorkloadType, type WorkloadMessage } from '../wire/messages.js'
 import type { Resource } from '../xds/source.js'
+import type { AddressOwners } from './address-owners.js'
 import type { Discovery } from './discovery.js'
 import type { Hostnames } from './hostnames.js'
 import { formatTrustDomain, type Mesh } from './mesh.js'
@@ -20,6 +21,7 @@ import { toServiceOfSlice } from './slice-targets.js'
 interface Reads {
   readonly options: AddressOptions
   readonly discovery: Discovery
+  readonly owners: AddressOwners
   readonly mesh: Mesh
   readonly networks: Networks
   readonly hostnames: Hostnames
@@ -30,8 +32,10 @@ export function createSliceResources(graph: Graph, inputs: Inputs, reads: Reads)
     'endpoints of slices',
     inputs.EndpointSlice,
     (slice, read): readonly Resource[] => {
-      const endpoints = selectEndpoints(slice)
-      if (endpoints.length === 0 || !reads.discovery.isSeen(read, slice)) return []
+      const all = selectEndpoints(slice)
+      if (all.length === 0 || !reads.discovery.isSeen(read, slice)) return []
+      // Where a pod of the mesh has the address, the pod is the endpoint.
+      const endpoints = all.filter(({ texts }) => reads.owners.adopterOf(read, slice.cluster, texts) === undefined)
       const shared = toSharedFields(slice, read, reads)
       if (shared === undefined) return []
       return endpoints.map(({ first, addresses, ready }) =>
@@ -50,6 +54,7 @@ export function createSliceResources(graph: Graph, inputs: Inputs, reads: Reads)
 interface SliceEndpoint {
   /** As written: it names the workload. */
   readonly first: string
+  readonly texts: readonly string[]
   readonly addresses: readonly Uint8Array[]
   readonly ready: boolean
 }
@@ -62,7 +67,7 @@ function selectEndpoints(slice: EndpointSliceRecord): readonly SliceEndpoint[] {
     if (endpoint.target?.kind === 'Pod' || first === undefined || seen.has(first)) return []
     seen.add(first)
     const addresses = parseAddresses(endpoint)
-    return addresses === undefined ? [] : [{ first, addresses, ready: endpoint.ready }]
+    return addresses === undefined ? [] : [{ first, texts: endpoint.addresses, addresses, ready: endpoint.ready }]
   })
 }
 

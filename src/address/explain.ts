@@ -168,8 +168,8 @@ function explainPod(domain: Domain, pod: PodRecord): Reasons {
   else if (!pod.ready) why.push('unhealthy: the pod is not Ready')
   if (labelOf(pod.annotations, annotationKeys.redirection) === 'enabled')
     why.push(`HBONE: annotation ${annotationKeys.redirection} says that its traffic is captured`)
-  for (const service of domain.sliceTargets.servicesOf(peek, pod))
-    why.push(`an EndpointSlice names the pod for ${service}`)
+  for (const { service, ports } of domain.sliceTargets.targetsOf(peek, pod))
+    why.push(`an EndpointSlice names ${ports === undefined ? 'the pod' : "the pod's address"} for ${service}`)
   return explainLabelled(domain, { kind: 'Pod', cluster, namespace, name }, pod.labels, why)
 }
 

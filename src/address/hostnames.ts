@@ -40,6 +40,8 @@ export interface Hostnames {
   ofEntry(read: Read, cluster: string, namespace: string, name: string): readonly MemberService[]
   /** Published services of the namespace whose selector holds for these labels, by name. */
   selecting(read: Read, cluster: string, namespace: string, labels: Labels | undefined): readonly MemberService[]
+  /** Creation of the object behind a published service, seconds since the epoch; 0 when there is none. Outside of transforms only. */
+  createdOf(cluster: string, name: string): number
   /** Every claim on a host name of a cluster, and what became of it. */
   claims(read: Read, cluster: string, hostname: string): readonly Claim[]
 }
@@ -97,6 +99,7 @@ export function createHostnames(graph: Graph, candidates: Collection<Candidate>,
     find: (read, cluster, name) => read.one(members, formatServiceKey(cluster, name)),
     ofEntry: (read, cluster, namespace, name) => read.many(byEntry, `${cluster}/${namespace}/${name}`),
     selecting: (read, cluster, namespace, labels) => selectServices(read, bySelector, { cluster, namespace, labels }),
+    createdOf: (cluster, name) => published.get(formatServiceKey(cluster, name))?.candidate.created ?? 0,
     claims: (read, cluster, hostname) => judgeClaims(read.many(byHostname, formatHostKey(cluster, hostname))),
   }
 }

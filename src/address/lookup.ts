@@ -14,6 +14,8 @@ export interface ResourceTables {
   /** Every other kind of workload, in the order in which a look-up shows them. */
   readonly workloads: readonly Collection<Resource>[]
   readonly services: Collection<Resource>
+  /** When the object behind a service was made, seconds since the epoch. */
+  createdOf(service: string): number
 }
 
 /** One table with the ways into it. */
@@ -31,11 +33,13 @@ export class AddressSource implements ResourceSource {
   readonly #services: Collection<Resource>
   readonly #servicesByAlias: Index<Resource>
   readonly #servicesByRange: Index<Resource>
+  readonly #createdOf: (service: string) => number
 
   constructor(tables: ResourceTables) {
     const itself = (name: string): string => name
     this.#parts = [toPart(tables.pods, toPodRowKey), ...tables.workloads.map((rows) => toPart(rows, itself))]
     this.#services = tables.services
+    this.#createdOf = (service) => tables.createdOf(service)
     this.#servicesByAlias = tables.services.index('alias', (service) => service.aliases)
     this.#servicesByRange = tables.services.index('range', ({ ranges }) =>
       ranges.length === 0 ? none : [...new Set(ranges.map((range) => range.network))],
@@ -86,9 +90,23 @@ export class AddressSource implements ResourceSource {
     return undefined
   }
 
+  /**
+   * A proxy can keep one service of a namespace under an address. Of several it is told the oldest, always the same one, and of equally old ones all;
+   * services of other namespaces stand beside it, for which of them counts depends on who asks.
+   */
+  #selectOldest(services: readonly Resource[]): readonly Resource[] {
+    if (services.length < 2) return services
+    const oldest = new Map<string, number>()
+    for (const { name } of services) {
+      const namespace = toNamespace(name)
+      oldest.set(namespace, Math.min(oldest.get(namespace) ?? Infinity, this.#createdOf(name)))
+    }
+    return services.filter(({ name }) => this.#createdOf(name) === oldest.get(toNamespace(name)))
+  }
+
   /** Every service that carries the key as an alias or has the address in a range, by name. */
   #servicesAt(key: string, slash: number): readonly Resource[] {
-    const found = new Set(this.#servicesByAlias.lookup(key))
+    const found = new Set(this.#selectOldest(this.#servicesByAlias.lookup(key)))
     const inNetwork = this.#servicesByRange.lookup(key.slice(0, slash))
     const ip = inNetwork.length === 0 ? undefined : parseCanonicalIp(key.slice(slash + 1))
     if (ip !== undefined)
@@ -109,6 +127,10 @@ function toPart(rows: Collection<Resource>, toKey: Part['toKey']): Part {
     byParent: rows.index('parent', (resource) => resource.parents),
     byNode: rows.index('node', ({ node }) => (node === '' ? none : [node])),
   }
+}
+
+function toNamespace(serviceName: string): string {
+  return serviceName.slice(0, serviceName.indexOf('/'))
 }
 
 /** Keys match letter by letter: an address that is spelt otherwise is none. */

@@ -7,19 +7,21 @@ import type { Inputs } from '../kube/inputs.js'
 import { clusterKey, type PodRecord } from '../kube/records.js'
 import { NetworkMode, WorkloadStatus, WorkloadType, type Port } from '../wire/messages.js'
 import type { Resource } from '../xds/source.js'
+import type { AddressOwners } from './address-owners.js'
 import type { Hostnames, MemberService } from './hostnames.js'
 import type { ImplicitPolicies } from './implicit-policies.js'
 import { labelKeys, labelOf } from './labels.js'
 import { formatPodUid } from './names.js'
-import { resolvePodPorts } from './ports.js'
+import { resolvePodPorts, resolveSlicePorts } from './ports.js'
 import type { LabelSet, Profile, Profiles } from './profiles.js'
 import { isSameResource, toWorkloadResource } from './resource.js'
-import type { SliceTargets } from './slice-targets.js'
+import type { SliceTarget, SliceTargets } from './slice-targets.js'
 import { toCanonical, toLocality, toTunnel } from './workload-fields.js'
 
 interface Reads {
   readonly profiles: Profiles
   readonly hostnames: Hostnames
+  readonly owners: AddressOwners
   readonly sliceTargets: SliceTargets
   readonly implicit: ImplicitPolicies
 }
@@ -58,13 +60,16 @@ export function parsePodAddresses(pod: PodRecord): readonly Uint8Array[] | undef
 }
 
 function toPodResource(pod: PodRecord, read: Read, inputs: Inputs, reads: Reads): Resource | undefined {
-  const addresses = parsePodAddresses(pod)
-  if (addresses === undefined) return undefined
+  const parsed = parsePodAddresses(pod)
+  if (parsed === undefined) return undefined
+  const addresses = reads.owners.withoutGivenAway(read, pod, parsed)
+  if (addresses.length === 0) return undefined
   const profile = reads.profiles.find(read, toPodLabelSet(pod))
   if (profile === undefined) return undefined
-  const services = selectPodServices(pod, read, profile, reads)
+  const targets = reads.sliceTargets.targetsOf(read, pod)
+  const services = selectPodServices(pod, read, profile, { targets, hostnames: reads.hostnames })
   const ports = new Map<string, readonly Port[]>()
-  for (const service of services) ports.set(service.name, resolvePodPorts(service.source, service.ports, pod.ports))
+  for (const service of services) ports.set(service.name, toPorts(service, pod, profile, targets))
   const implicit = reads.implicit.namesFor(read, pod.cluster, services, profile.waypointReference)
   const workloadName = toWorkloadName(pod)
   const isShared = services === profile.services
@@ -98,16 +103,34 @@ function toPodResource(pod: PodRecord, read: Read, inputs: Inputs, reads: Reads)
   )
 }
 
-/** Those whose selector holds, and Kubernetes Services whose slices name the pod. The profile's own list when there are none of these. */
-function selectPodServices(pod: PodRecord, read: Read, profile: Profile, reads: Reads): readonly MemberService[] {
-  const named = reads.sliceTargets.servicesOf(read, pod)
-  const fresh = named.filter((name) => !profile.parents.includes(name))
-  if (fresh.length === 0) return profile.services
-  const attached = [...new Set(fresh)].flatMap((name) => {
-    const service = reads.hostnames.find(read, pod.cluster, name)
+/** Those whose selector holds, and Kubernetes Services whose slices mean the pod. The profile's own list when there are none of these. */
+function selectPodServices(
+  pod: PodRecord,
+  read: Read,
+  profile: Profile,
+  { targets, hostnames }: { readonly targets: readonly SliceTarget[]; readonly hostnames: Hostnames },
+): readonly MemberService[] {
+  const attached = targets.flatMap((target) => {
+    if (profile.parents.includes(target.service)) return []
+    const service = hostnames.find(read, pod.cluster, target.service)
     return service?.source === 'Service' ? [service] : []
   })
   return attached.length === 0 ? profile.services : [...profile.services, ...attached]
+}
+
+/** Where only the pod's address is in a slice, the slice says which ports it serves. */
+function toPorts(
+  service: MemberService,
+  pod: PodRecord,
+  profile: Profile,
+  targets: readonly SliceTarget[],
+): readonly Port[] {
+  const slicePorts = profile.parents.includes(service.name)
+    ? undefined
+    : targets.find((target) => target.service === service.name)?.ports
+  return slicePorts === undefined
+    ? resolvePodPorts(service.source, service.ports, pod.ports)
+    : resolveSlicePorts(service.ports, slicePorts)
 }
 
 const jobRun = /^(.*)-[0-9]{8,10}$/
