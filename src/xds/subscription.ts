@@ -179,27 +179,28 @@ export class Subscription implements Subscriber {
   }
 
   /** What the client does not hold in this version, or wants whatever it holds; members go along with what brings them. */
-  #withoutHeld(from: Iterable<Resource>, wanted: ReadonlyMap<string, Resource>, versions: HeldVersions): Resource[] {
+  #withoutHeld(
+    from: Iterable<Resource>,
+    wanted: ReadonlyMap<string, Resource>,
+    versions: HeldVersions,
+  ): Resource[] {
     const told: Resource[] = []
-    let left: Map<string, Resource> | undefined
     const bringing: Resource[] = []
+    const isHeld = ({ name, version }: Resource): boolean =>
+      versions.check(name, version) === 'current' && version !== '' && !wanted.has(name)
     for (const resource of from) {
-      const current = versions.check(resource.name, resource.version) === 'current' && resource.version !== ''
-      if (resource.entry === undefined) continue
-      if (current && !wanted.has(resource.name)) {
-        left ??= new Map()
-        left.set(resource.name, resource)
-        continue
-      }
+      const held = versions.size > 0 && isHeld(resource)
+      if (held || resource.entry === undefined) continue
       told.push(resource)
-      if (resource.bringsMembers) bringing.push(resource)
+      if (resource.bringsMembers && versions.size > 0) bringing.push(resource)
     }
-    for (const resource of bringing) {
-      for (const member of this.topic.source?.members(resource.name) ?? []) {
-        if (left?.delete(member.name) === true) told.push(member)
+    const brought = new Set<Resource>()
+    for (const { name } of bringing) {
+      for (const member of this.topic.source?.members(name) ?? []) {
+        if (member.entry !== undefined && isHeld(member)) brought.add(member)
       }
     }
-    return told
+    return brought.size === 0 ? told : [...told, ...brought]
   }
 
   /** One response with all that the keys find, and the keys that found nothing or something only under another name. */
@@ -283,6 +284,7 @@ export class Subscription implements Subscriber {
     if (concerned.size === 0) this.#concerned = this.#rangesConcerned = undefined
     if (told.size === 0 && removed.length === 0) return undefined
     for (const name of ranges ?? []) this.#dueRange(name)
+    this.#dueRangesOf(told.values())
     for (const name of told.keys()) this.#addSent(name)
     return { kind: 'selection', resources: [...told.values()], removed, aliases: true }
   }

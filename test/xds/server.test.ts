@@ -27,7 +27,7 @@ interface Started {
   readonly clock: FakeClock
   readonly log: CollectedLog
   readonly registry: Registry
-  connect(more?: Partial<XdsClientOptions>): XdsClient
+  readonly connect: (more?: Partial<XdsClientOptions>) => XdsClient
 }
 
 async function start(options: Partial<XdsServerOptions> = {}): Promise<Started> {

@@ -443,7 +443,7 @@ describe('a service with a range', () => {
     const conversation = new Conversation(store, topic)
     conversation.send({ subscribe: ['/10.60.0.7'] })
     store.commit([{ ...ranged, content: '2', ranges: ['10.60.0.0/16'] }])
-    expect(conversation.pushed()).toEqual([said(['pod/m', 'shop/range+'])])
+    expect(conversation.pushed()).toEqual([said(['pod/m', 'shop/range+']), said(['shop/range+'])])
   })
 
   test('is taken anew after a name that is gone, whatever that was [8.4]', () => {
