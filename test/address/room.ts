@@ -30,7 +30,7 @@ export interface ObjectName {
   readonly name: string
 }
 
-/** Changes of one commit, by name. */
+/** Changes of one commit, sorted by name. */
 export interface Pushed {
   readonly changed: readonly string[]
   readonly removed: readonly string[]
@@ -84,8 +84,14 @@ export class Room {
     this.#changes = []
     this.graph.commit()
     return {
-      changed: this.#changes.filter((change) => change.after !== undefined).map((change) => change.name),
-      removed: this.#changes.filter((change) => change.after === undefined).map((change) => change.name),
+      changed: this.#changes
+        .filter((change) => change.after !== undefined)
+        .map((change) => change.name)
+        .sort(),
+      removed: this.#changes
+        .filter((change) => change.after === undefined)
+        .map((change) => change.name)
+        .sort(),
     }
   }
 
