@@ -11,7 +11,7 @@ import type { KubeApi } from '../kube/api.js'
 import type { XdsLimits } from '../xds/limits.js'
 import { createXdsServer } from '../xds/server.js'
 import { createFeed, type ChosenFeed } from './feeds.js'
-import { addInnerServices, type Health } from './inner-services.js'
+import type { Health } from './inner-services.js'
 import { readVersion } from './program.js'
 import { ServerPages } from './server-pages.js'
 import type { ServerParts } from './server-parts.js'
@@ -111,6 +111,9 @@ function toLimits(settings: Settings): Partial<XdsLimits> {
   }
 }
 
+/** After so much of a drain, calls that are no delta streams are ended. */
+const othersGraceMs = 1_000
+
 class AddressServer implements RunningServer {
   readonly started: Promise<void>
   readonly ended: Promise<void>
@@ -118,7 +121,8 @@ class AddressServer implements RunningServer {
   readonly #options: ServerOptions
   readonly #chosen: ChosenFeed
   readonly #version: string
-  readonly #health: Health
+  /** Undefined until somebody first asks. */
+  #health: Health | undefined
   readonly #pages: ServerPages
   readonly #reading = new AbortController()
   #bound: BoundListeners = { grpc: undefined, http: undefined, monitoring: undefined }
@@ -141,12 +145,17 @@ class AddressServer implements RunningServer {
     this.ended.catch(() => undefined)
     const { clock, log } = options
     const { served, xds } = parts
-    this.#health = addInnerServices(xds.inner, {
-      store: served.address.store,
-      explainer: served.address,
-      clients: () => xds.clients(),
-      clock,
-      log: log.child({ scope: 'inspect' }),
+    xds.addInner(async (server) => {
+      // Only callers other than proxies need any of it.
+      const { addInnerServices } = await import('./inner-services.js')
+      this.#health = addInnerServices(server, {
+        store: served.address.store,
+        explainer: served.address,
+        clients: () => xds.clients(),
+        clock,
+        log: log.child({ scope: 'inspect' }),
+      })
+      this.#health.setServing(this.ready())
     })
     this.#pages = new ServerPages({ settings: options.settings, parts, log, version, pending: () => this.#pending() })
     options.signal?.addEventListener('abort', () => void this.stop(), { once: true })
@@ -194,7 +203,7 @@ class AddressServer implements RunningServer {
         return
       }
       this.#phase = 'ready'
-      this.#health.setServing(true)
+      this.#health?.setServing(true)
       log.info(
         {
           seconds: (clock.monotonic() - beganMs) / 1000,
@@ -212,7 +221,7 @@ class AddressServer implements RunningServer {
   async drain(now?: AbortSignal): Promise<void> {
     if (this.#phase === 'stopped') return
     this.#phase = 'draining'
-    this.#health.setServing(false)
+    this.#health?.setServing(false)
     const { clock, log, settings } = this.#options
     const { xds } = this.parts
     await new Promise<void>((resolve) => {
@@ -220,8 +229,11 @@ class AddressServer implements RunningServer {
         log.warn({ clients: xds.clients().length }, 'some clients did not go in time and are cut')
         finish()
       })
+      // Calls of people and tools may last for ever (watch); what is brief is done by then.
+      const others = clock.after(othersGraceMs, () => xds.inner.forceShutdown())
       const finish = (): void => {
         timer.cancel()
+        others.cancel()
         now?.removeEventListener('abort', finish)
         resolve()
       }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole of addressd inside this process, on a folder of manifests or an API server that is told what to say, over real sockets.
+import { credentials, makeGenericClientConstructor, type ClientReadableStream } from '@grpc/grpc-js'
 import { afterEach, expect, test } from '@jest/globals'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -7,11 +8,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.js'
 import { Fatal } from '../../src/base/errors.js'
-import { silentLogger } from '../../src/base/log.js'
+import { silentLogger, type Logger } from '../../src/base/log.js'
 import { parseSettings } from '../../src/base/settings.js'
 import type { KubeApi } from '../../src/kube/api.js'
 import { startServer, type RunningServer, type ServerOptions } from '../../src/main/serve.js'
 import { settingsTable } from '../../src/main/settings-table.js'
+import { loadInspectService } from '../../src/wire/inspect.js'
 import { ADDRESS_TYPE } from '../../src/wire/messages.js'
 
 const pod = `apiVersion: v1
@@ -138,6 +140,22 @@ test('a drain turns /ready off and leaves the pages open until the stop', async 
   await server.stop()
   await server.stop()
   await expect(fetch(`http://127.0.0.1:${port}/ready`)).rejects.toThrow()
+})
+
+test('a drain does not wait for people who watch', async () => {
+  const warned: string[] = []
+  const log: Logger = { ...silentLogger, warn: (_fields, message) => void warned.push(message), child: () => log }
+  const server = await start(['--files', folder({ 'web.yaml': pod })], { log })
+  await server.started
+  const Client = makeGenericClientConstructor(loadInspectService(), 'Inspect')
+  const client = new Client(`127.0.0.1:${server.bound.grpc!.port}`, credentials.createInsecure())
+  cleanups.push(() => client.close())
+  const call = client['WhatIs']!({ question: '10.0.0.5', watch: true }) as ClientReadableStream<unknown>
+  const ended = new Promise((resolve) => call.on('error', resolve))
+  await new Promise((resolve) => call.once('data', resolve))
+  await server.drain()
+  await ended
+  expect(warned).toEqual([])
 })
 
 test('a listener with an empty address is off', async () => {
