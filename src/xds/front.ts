@@ -7,6 +7,7 @@ import * as http2 from 'node:http2'
 import type { IncomingHttpHeaders, SecureServerOptions, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Server, Socket } from 'node:net'
 import type { Clock } from '../base/clock.js'
+import { formatError } from '../base/errors.js'
 import { listen } from '../base/listen.js'
 import type { BoundAddress, ListenAddress } from '../base/listen.js'
 import type { Logger } from '../base/log.js'
@@ -16,7 +17,8 @@ import { Http2Stream } from './http2-stream.js'
 import type { InnerCalls } from './inner-calls.js'
 import type { XdsLimits } from './limits.js'
 import type { XdsMetrics } from './metrics.js'
-import type { Session, Stream } from './session.js'
+import type { Session } from './session.js'
+import type { Stream } from './session-host.js'
 
 export const DELTA_PATH = '/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources'
 
@@ -50,6 +52,8 @@ export class Front {
   /** Counts everything that happens on the wire: unchanged = quiet. */
   #activity = 0
   #draining = false
+  /** Calls that wait for the inner server to be loaded. */
+  #opening = 0
 
   constructor(options: FrontOptions) {
     this.#options = options
@@ -85,6 +89,7 @@ export class Front {
 
   /** Nothing is being written, save what waits for clients that do not read. */
   get flushed(): boolean {
+    if (this.#opening > 0) return false
     for (const stream of this.#streams) if (!stream.flushed) return false
     return true
   }
@@ -165,10 +170,33 @@ export class Front {
     if (session === undefined || connection === undefined) return
     this.#activity++
     stream.once('aborted', () => connection.countReset())
+    try {
+      this.#route(stream, headers, connection)
+    } catch (error) {
+      this.#options.metrics.internalError()
+      this.#options.log.error({ peer: connection.caller.address, error: formatError(error) }, 'call failed')
+      if (!stream.destroyed) stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR)
+    }
+  }
+
+  #route(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): void {
     const path = headers[':path'] ?? ''
     if (path === DELTA_PATH && headers[':method'] === 'POST') this.#serveDelta(stream, connection)
-    else if (!this.#options.inner.has(path)) refuse(stream)
-    else this.#forward(stream, headers, connection)
+    else if (this.#options.inner.isOpen) this.#forward(stream, headers, connection)
+    else void this.#openInner(stream).then(() => this.#forward(stream, headers, connection))
+  }
+
+  async #openInner(stream: ServerHttp2Stream): Promise<void> {
+    stream.on('error', () => undefined) // Nothing to answer any more.
+    this.#opening++
+    try {
+      await this.#options.inner.open()
+    } catch (error) {
+      this.#options.log.error({ error: formatError(error) }, 'services could not be loaded')
+      stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR)
+    } finally {
+      this.#opening--
+    }
   }
 
   #serveDelta(stream: ServerHttp2Stream, connection: Connection): void {
@@ -211,6 +239,11 @@ export class Front {
 
   #forward(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): void {
     const { clock, metrics, inner } = this.#options
+    if (stream.destroyed || stream.closed) return
+    if (!inner.has(headers[':path'] ?? '')) {
+      refuse(stream)
+      return
+    }
     const startedMs = clock.monotonic()
     connection.calls++
     inner.forward(stream, headers, connection.caller, (status) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call that is not the delta stream, handed to a grpc-js server inside this process over an HTTP/2 connection without a socket.
 // What the front learnt of the caller goes along in a header that no client can set. Copies bytes both ways; reads none of them.
+// Most servers meet such calls never or late: grpc-js and what serves there are loaded at the first one.
 
 import * as http2 from 'node:http2'
 import type {
@@ -10,8 +11,9 @@ import type {
   OutgoingHttpHeaders,
   ServerHttp2Stream,
 } from 'node:http2'
+import { createRequire } from 'node:module'
 import { duplexPair } from 'node:stream'
-import * as grpc from '@grpc/grpc-js'
+import type * as grpc from '@grpc/grpc-js'
 import { CALLER_HEADER, formatCaller } from './caller.js'
 import type { Caller } from './caller.js'
 
@@ -24,32 +26,54 @@ export type OnEnd = (status: number) => void
 const CANCELLED = 1
 const UNAVAILABLE = 14
 
-/** A grpc-js server that knows which methods it has. */
-export class InnerServer extends grpc.Server {
-  readonly methods = new Set<string>()
+const require = createRequire(import.meta.url)
 
-  override register<RequestType, ResponseType>(
-    ...handler: Parameters<typeof grpc.Server.prototype.register<RequestType, ResponseType>>
-  ): boolean {
-    this.methods.add(handler[0])
-    return super.register(...handler)
-  }
+interface Inner {
+  readonly server: grpc.Server
+  readonly methods: ReadonlySet<string>
+  readonly injector: ReturnType<grpc.Server['createConnectionInjector']>
 }
 
+/** Adds services to the inner server before it serves its first call. */
+export type AddServices = (server: grpc.Server) => void | Promise<void>
+
 export class InnerCalls {
-  readonly #inner: InnerServer
-  readonly #injector: ReturnType<grpc.Server['createConnectionInjector']>
+  readonly #options: grpc.ServerOptions
+  readonly #additions: AddServices[] = []
+  #inner: Inner | undefined
+  #opening: Promise<void> | undefined
+  #isOpen = false
   #connection: ClientHttp2Session | undefined
   #closed = false
 
-  constructor(inner: InnerServer) {
-    this.#inner = inner
-    this.#injector = inner.createConnectionInjector(grpc.ServerCredentials.createInsecure())
+  constructor(options: grpc.ServerOptions) {
+    this.#options = options
+  }
+
+  /** To be run, in this order, before the first call. */
+  add(services: AddServices): void {
+    this.#additions.push(services)
+  }
+
+  /** The server itself, made now if it was not yet. */
+  get server(): grpc.Server {
+    return this.#made().server
+  }
+
+  /** Every service is there: calls may be forwarded. */
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** Loads what there is to load, once. */
+  open(): Promise<void> {
+    this.#opening ??= this.#open()
+    return this.#opening
   }
 
   /** True for the path of a method that somebody serves. */
   has(path: string): boolean {
-    return this.#inner.methods.has(path)
+    return this.#made().methods.has(path)
   }
 
   /** Hands one call over and brings everything back: headers, messages, trailers, and resets of either side. */
@@ -90,7 +114,19 @@ export class InnerCalls {
   close(): void {
     this.#closed = true
     this.#connection?.destroy()
-    this.#injector.destroy()
+    this.#inner?.injector.destroy()
+    this.#inner?.server.forceShutdown()
+  }
+
+  async #open(): Promise<void> {
+    const { server } = this.#made()
+    for (const services of this.#additions) await services(server)
+    this.#isOpen = true
+  }
+
+  #made(): Inner {
+    this.#inner ??= makeInner(this.#options)
+    return this.#inner
   }
 
   /** An inner call that was reset, not ended, is a reset outside too. */
@@ -104,7 +140,7 @@ export class InnerCalls {
     const open = this.#connection
     if (open !== undefined && !open.closed && !open.destroyed) return open
     const [outside, inside] = duplexPair()
-    if (!this.#closed) this.#injector.injectConnection(inside)
+    if (!this.#closed) this.#made().injector.injectConnection(inside)
     const connection = http2.connect('http://inner', {
       createConnection: () => outside,
       maxSessionMemory: 256,
@@ -116,6 +152,22 @@ export class InnerCalls {
     this.#connection = connection
     return connection
   }
+}
+
+/** A grpc-js server that knows which methods it has. */
+function makeInner(options: grpc.ServerOptions): Inner {
+  const { Server, ServerCredentials } = require('@grpc/grpc-js') as typeof grpc
+  const methods = new Set<string>()
+  class InnerServer extends Server {
+    override register<RequestType, ResponseType>(
+      ...handler: Parameters<typeof Server.prototype.register<RequestType, ResponseType>>
+    ): boolean {
+      methods.add(handler[0])
+      return super.register(...handler)
+    }
+  }
+  const server = new InnerServer(options)
+  return { server, methods, injector: server.createConnectionInjector(ServerCredentials.createInsecure()) }
 }
 
 function toInnerHeaders(headers: IncomingHttpHeaders, caller: Caller): OutgoingHttpHeaders {

@@ -12,13 +12,14 @@ import type { DebugTypes } from './debug-types.js'
 import { Frames, FrameStore } from './frames.js'
 import { Front } from './front.js'
 import type { FrontTls } from './front.js'
-import { InnerCalls, InnerServer } from './inner-calls.js'
+import { InnerCalls } from './inner-calls.js'
+import type { AddServices } from './inner-calls.js'
 import { xdsLimits } from './limits.js'
 import type { XdsLimits } from './limits.js'
 import { XdsMetrics } from './metrics.js'
 import type { ClientNode } from './node-id.js'
 import { Session } from './session.js'
-import type { SessionHost } from './session.js'
+import type { ServedSession, SessionHost } from './session-host.js'
 import { StateOfTheWorld } from './sotw.js'
 import type { Resource, ResourceChange, ResourceStore } from './source.js'
 import { Topic } from './topic.js'
@@ -48,8 +49,10 @@ export interface XdsListenOptions {
 }
 
 export interface XdsServer {
-  /** For health, reflection and whatever else shares the port. */
+  /** For health, reflection and whatever else shares the port. Loaded when first looked at. */
   readonly inner: grpc.Server
+  /** Adds services to the inner server when somebody first calls something other than a delta stream. */
+  addInner(services: AddServices): void
   listen(options: XdsListenOptions): Promise<{ readonly host: string; readonly port: number }>
   /** Those who said who they are, in the order in which they came. */
   clients(): ClientView[]
@@ -71,7 +74,6 @@ export function createXdsServer(options: XdsServerOptions): XdsServer {
 }
 
 class Server implements XdsServer, SessionHost {
-  readonly inner: grpc.Server
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: XdsMetrics
@@ -82,7 +84,7 @@ class Server implements XdsServer, SessionHost {
   readonly #random: () => number
   readonly #frames: FrameStore
   readonly #topics = new Map<string, Topic>()
-  readonly #sessions = new Map<string, { readonly session: Session; readonly version: string }>()
+  readonly #sessions = new Map<string, { readonly session: ServedSession; readonly version: string }>()
   readonly #fronts: Front[] = []
   readonly #innerCalls: InnerCalls
   readonly #sotw: StateOfTheWorld
@@ -99,12 +101,10 @@ class Server implements XdsServer, SessionHost {
     this.debugTypes = options.debugTypes
     this.maxNames = this.#limits.maxNames
     this.#frames = new FrameStore(this.clock, randomBytes(4).toString('hex'), this.#limits.sharedBytes)
-    const inner = new InnerServer({
+    this.#innerCalls = new InnerCalls({
       'grpc.max_receive_message_length': this.#limits.maxRequestBytes,
       'grpc.max_send_message_length': -1,
     })
-    this.inner = inner
-    this.#innerCalls = new InnerCalls(inner)
     this.#sotw = new StateOfTheWorld({
       store: this.#store,
       clock: this.clock,
@@ -113,9 +113,17 @@ class Server implements XdsServer, SessionHost {
       identities: () => undefined,
       nonce: () => this.#frames.nonce(),
     })
-    this.#sotw.addTo(this.inner)
+    this.#innerCalls.add((server) => this.#sotw.addTo(server))
     this.#stamp()
     this.#store.onCommit((changes) => this.#commit(changes))
+  }
+
+  get inner(): grpc.Server {
+    return this.#innerCalls.server
+  }
+
+  addInner(services: AddServices): void {
+    this.#innerCalls.add(services)
   }
 
   async listen(options: XdsListenOptions): Promise<{ host: string; port: number }> {
@@ -145,7 +153,7 @@ class Server implements XdsServer, SessionHost {
     return made
   }
 
-  opened(session: Session, node: ClientNode): string {
+  opened(session: ServedSession, node: ClientNode): string {
     this.#connectionCount++
     const connectionId = `${node.proxy}-${this.#connectionCount}`
     this.#sessions.set(connectionId, { session, version: node.version })
@@ -154,7 +162,7 @@ class Server implements XdsServer, SessionHost {
     return connectionId
   }
 
-  closed(session: Session): void {
+  closed(session: ServedSession): void {
     const known = this.#sessions.get(session.connectionId)
     if (known === undefined) return
     this.#sessions.delete(session.connectionId)
@@ -226,6 +234,5 @@ class Server implements XdsServer, SessionHost {
   async close(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.close()))
     this.#innerCalls.close()
-    this.inner.forceShutdown()
   }
 }
