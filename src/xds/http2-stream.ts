@@ -6,7 +6,8 @@ import { constants } from 'node:http2'
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Clock, Timer } from '../base/clock.js'
 import { FrameParser } from '../wire/grpc-frames.js'
-import type { Session, Stream } from './session.js'
+import type { Session } from './session.js'
+import type { Stream } from './session-host.js'
 
 /** Large writes copy and hog; small ones cost calls. */
 const pieceBytes = 256 * 1024

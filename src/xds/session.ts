@@ -2,60 +2,28 @@
 // One delta stream from its first message to its end: who the client is, its subscriptions, the order of what is written.
 // Sees a stream only by the small interface below; writes when the stream takes more and keeps nothing for later but where each type stands.
 
-import type { Clock } from '../base/clock.js'
 import { ProtocolError, formatError } from '../base/errors.js'
-import type { Logger } from '../base/log.js'
 import { decodeDeltaRequest } from '../wire/discovery.js'
 import type { DeltaRequest } from '../wire/discovery.js'
 import type { ClientView } from './client-view.js'
 import { isDebugType } from './debug-types.js'
-import type { DebugTypes } from './debug-types.js'
-import type { XdsMetrics } from './metrics.js'
 import { parseNode } from './node-id.js'
 import type { ClientNode } from './node-id.js'
 import type { Outgoing, Reply } from './reply.js'
+import type { ServedSession, SessionHost, Stream } from './session-host.js'
 import type { Resource } from './source.js'
 import { Subscription } from './subscription.js'
-import type { Pusher, Topic } from './topic.js'
+import type { Pusher } from './topic.js'
 
 const OK = 0
 const RESOURCE_EXHAUSTED = 8
 const INTERNAL = 13
 const HEALTH_TYPE = 'type.googleapis.com/istio.v1.HealthInformation'
 
-/** A stream as a session sees it. */
-export interface Stream {
-  /** Peer address, `ip:port`. */
-  readonly peer: string
-  /** Identities that the caller proved; undefined where nobody asks for proof. */
-  readonly identities: readonly string[] | undefined
-  /** Takes one gRPC message in parts. False: write no more until `drained`. */
-  write(parts: readonly Uint8Array[]): boolean
-  /** Whether to go on reading. */
-  setReading(on: boolean): void
-  /** Ends the stream with a gRPC status after everything written. */
-  end(status: number, message: string): void
-}
-
-/** What sessions need of the server around them. */
-export interface SessionHost {
-  readonly clock: Clock
-  readonly log: Logger
-  readonly metrics: XdsMetrics
-  readonly debugTypes: DebugTypes | undefined
-  /** Most names one type of one stream may remember. */
-  readonly maxNames: number
-  /** A type's topic; a type that nobody makes has one without a source, of its own for each caller. */
-  topic(typeUrl: string): Topic
-  /** The client said who it is; gives its connection id. */
-  opened(session: Session, node: ClientNode): string
-  closed(session: Session): void
-}
-
 /** Types a stream may ask for beyond those that exist, before more of them are passed over. */
 const maxUnknownTypes = 64
 
-export class Session implements Pusher {
+export class Session implements Pusher, ServedSession {
   readonly #stream: Stream
   readonly #host: SessionHost
   readonly #connectedAtMs: number

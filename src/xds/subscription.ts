@@ -3,7 +3,7 @@
 // Pure and synchronous: no bytes, no sockets, no time beyond what it is told.
 
 import type { WatchView } from './client-view.js'
-import { keysOf } from './key-index.js'
+import { isAskedFor, isReached, selectLacking } from './interest.js'
 import type { Ask, HeldVersions, Part, Reply } from './reply.js'
 import type { Resource } from './source.js'
 import type { Pusher, Subscriber, Topic } from './topic.js'
@@ -167,7 +167,7 @@ export class Subscription implements Subscriber {
     }
     const asked = new Map<string, Resource>()
     for (const key of wanted) this.#find(key, asked)
-    const resources = this.#withoutHeld(this.topic.source?.all() ?? [], asked, versions)
+    const resources = selectLacking(this.topic.source?.all() ?? [], asked, versions, this.topic)
     const lost = versions.unchecked().filter((name) => name !== '*' && !given.has(name) && !wanted.has(name))
     for (const name of lost) removed.push(name)
     this.#dueRangesOf(resources)
@@ -176,31 +176,6 @@ export class Subscription implements Subscriber {
       for (const ranged of this.topic.existingRanges(this.topic.rangedNames())) this.#dueRange(ranged.name)
     }
     return { kind: 'selection', resources, removed, aliases: false }
-  }
-
-  /** What the client does not hold in this version, or wants whatever it holds; members go along with what brings them. */
-  #withoutHeld(
-    from: Iterable<Resource>,
-    wanted: ReadonlyMap<string, Resource>,
-    versions: HeldVersions,
-  ): Resource[] {
-    const told: Resource[] = []
-    const bringing: Resource[] = []
-    const isHeld = ({ name, version }: Resource): boolean =>
-      versions.check(name, version) === 'current' && version !== '' && !wanted.has(name)
-    for (const resource of from) {
-      const held = versions.size > 0 && isHeld(resource)
-      if (held || resource.entry === undefined) continue
-      told.push(resource)
-      if (resource.bringsMembers && versions.size > 0) bringing.push(resource)
-    }
-    const brought = new Set<Resource>()
-    for (const { name } of bringing) {
-      for (const member of this.topic.source?.members(name) ?? []) {
-        if (member.entry !== undefined && isHeld(member)) brought.add(member)
-      }
-    }
-    return brought.size === 0 ? told : [...told, ...brought]
   }
 
   /** One response with all that the keys find, and the keys that found nothing or something only under another name. */
@@ -221,7 +196,7 @@ export class Subscription implements Subscriber {
     }
     for (const name of asked.keys()) merely.delete(name)
     const told = [...asked.values(), ...merely.values()]
-    const resources = this.#withoutHeld(told, asked, versions)
+    const resources = selectLacking(told, asked, versions, this.topic)
     if (!this.#wildcard) for (const found of told) if (found.entry !== undefined) this.#addSent(found.name)
     this.#dueRangesOf(resources)
     if (lost) {
@@ -291,24 +266,17 @@ export class Subscription implements Subscriber {
 
   /** Adds the changed resource if the client stands in any relation to it, and members that it brings and the client lacks. */
   #look(resource: Resource, told: Map<string, Resource>): void {
-    const direct = keysOf(resource, this.topic.keys).some((key) => this.#names.has(key))
-    if (resource.entry !== undefined && (direct || this.#sent.has(resource.name) || this.#reaches(resource))) {
+    const direct = isAskedFor(resource, this.#names, this.topic)
+    if (
+      resource.entry !== undefined &&
+      (direct || this.#sent.has(resource.name) || isReached(resource, this.#names, this.#node, this.topic))
+    ) {
       told.set(resource.name, resource)
     }
     if (!direct) return
     for (const member of this.topic.source?.members(resource.name) ?? []) {
       if (member.entry !== undefined && !this.#sent.has(member.name)) told.set(member.name, member)
     }
-  }
-
-  /** True for what lives on the client's node, and for members of what was asked for. */
-  #reaches(resource: Resource): boolean {
-    if (this.#node !== '' && resource.node === this.#node) return true
-    return resource.parents.some((name) => {
-      if (this.#names.has(name)) return true
-      const parent = this.topic.get(name)
-      return parent !== undefined && keysOf(parent, this.topic.keys).some((key) => this.#names.has(key))
-    })
   }
 
   /** Ranged resources that must be sent once more, after all else of this type. */

@@ -12,7 +12,7 @@ import { Reader } from '../../src/wire/reader.js'
 import { Frames, FrameStore } from '../../src/xds/frames.js'
 import { XdsMetrics } from '../../src/xds/metrics.js'
 import { Session } from '../../src/xds/session.js'
-import type { SessionHost, Stream } from '../../src/xds/session.js'
+import type { SessionHost, Stream } from '../../src/xds/session-host.js'
 import { Topic } from '../../src/xds/topic.js'
 import type { Pusher } from '../../src/xds/topic.js'
 import { FakeClock } from '../support/fake-clock.js'
@@ -59,7 +59,7 @@ class Client implements Stream {
   readonly held = new Map<string, { readonly version: string; readonly body: string }>()
   /** Keys it asked for and was not given back. */
   readonly wanted = new Set<string>()
-  /** Of each range: the members as of the last time the range was told alone or with everything it needs. */
+  /** Of each range: the members that were there the last time it was told. */
   readonly rangeMembers = new Map<string, string>()
   readonly nonces = new Set<string>()
   readonly #world: World
@@ -93,6 +93,7 @@ class Client implements Stream {
   }
 
   #apply(message: Uint8Array): void {
+    const before = new Map(this.held)
     const reader = new Reader(message, 'DeltaDiscoveryResponse')
     const removed: string[] = []
     const told: string[] = []
@@ -113,20 +114,12 @@ class Client implements Stream {
       if (told.includes(name)) this.problems.push(`${name} told and removed`)
       this.held.delete(name)
     }
-    // Endpoints of one response are applied after its resources: only a range told alone sees the members.
-    for (const name of told)
-      if (told.every((other) => this.#isRange(other))) this.rangeMembers.set(name, this.#members(name))
+    // Endpoints of one response are applied after its resources: a range learns of members that were there before it.
+    for (const name of told) if (this.#isRange(name)) this.rangeMembers.set(name, membersOf(name, before))
   }
 
   #isRange(name: string): boolean {
     return name.startsWith('range/')
-  }
-
-  #members(range: string): string {
-    const names = [...this.held]
-      .filter(([, { body }]) => (JSON.parse(body) as unknown[][])[3]?.includes(range))
-      .map(([name]) => name)
-    return names.sort().join(' ')
   }
 
   /** Every range it holds was told after its present members were. */
@@ -134,7 +127,7 @@ class Client implements Stream {
     if (this.#cutShort) return
     for (const name of this.held.keys()) {
       if (!this.#isRange(name)) continue
-      const members = this.#members(name)
+      const members = membersOf(name, this.held)
       if (members !== '' && this.rangeMembers.get(name) !== members)
         this.problems.push(`${name} does not know its members`)
     }
@@ -142,6 +135,7 @@ class Client implements Stream {
 
   connect(): void {
     this.disconnect()
+    this.#noteLeavers()
     this.nonces.clear()
     this.#blocked = false
     this.#session = new Session(this, this.#world.host)
@@ -149,6 +143,16 @@ class Client implements Stream {
     for (const key of this.wanted) if (!initial.has(key)) initial.set(key, '')
     const star = this.#wildcard ? {} : { subscribe: ['*'], unsubscribe: ['*'] }
     this.#send({ ...star, initial, node: ztunnelNode('c', this.#node) })
+  }
+
+  /** What left a range while the client was away, and still exists, looks to the server like any other change. */
+  #noteLeavers(): void {
+    for (const [name, { body }] of this.held) {
+      const parents = ((JSON.parse(body) as unknown[][])[3] ?? []) as string[]
+      const served = this.#world.topic.get(name)
+      if (served !== undefined && parents.some((p) => this.#isRange(p) && !served.parents.includes(p)))
+        this.#cutShort = true
+    }
   }
 
   disconnect(): void {
@@ -182,6 +186,18 @@ class Client implements Stream {
   get connected(): boolean {
     return this.#session !== undefined
   }
+}
+
+/** The members of a range among these, with their versions. */
+function membersOf(
+  range: string,
+  held: ReadonlyMap<string, { readonly version: string; readonly body: string }>,
+): string {
+  return [...held]
+    .filter(([, { body }]) => (JSON.parse(body) as unknown[][])[3]?.includes(range))
+    .map(([name, { version }]) => `${name}@${version}`)
+    .sort()
+    .join(' ')
 }
 
 const podNames = ['pod/a', 'pod/b', 'pod/c', 'pod/d']
