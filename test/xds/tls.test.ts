@@ -12,13 +12,13 @@ import { XdsClient } from '../support/xds-client.js'
 import { ToyStore } from './toy-store.js'
 
 /** A certificate for localhost, signed by itself; undefined where the machine has no openssl. */
-function makeCertificate(): { readonly key: string; readonly cert: string } | undefined {
+function makeCertificate(tool: string): { readonly key: string; readonly cert: string } | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'addressd-tls-'))
   try {
     const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
     const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2']
     args.push('-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-keyout', key, '-out', cert)
-    execFileSync('openssl', args, { stdio: 'ignore' })
+    execFileSync(tool, args, { stdio: 'ignore' })
     return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
   } catch {
     // No openssl, or one that is too old: the test says so.
@@ -28,7 +28,7 @@ function makeCertificate(): { readonly key: string; readonly cert: string } | un
   }
 }
 
-const certificate = makeCertificate()
+const certificate = makeCertificate('openssl')
 if (certificate === undefined) console.warn('skipped: no openssl on this machine, TLS is not tried')
 const maybe = certificate === undefined ? test.skip : test
 
