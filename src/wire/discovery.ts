@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of the discovery service (delta and state of the world) from bytes. For xds. Strict about wire types, lengths and UTF-8; knows nothing of what a request means.
 
+import { shortenText } from '../base/short-text.js'
 import { InitialVersions } from './initial-versions.js'
 import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from './messages.js'
 import { readNode } from './node-decoder.js'
@@ -10,6 +11,7 @@ import { Reader } from './reader.js'
 /** The parts of `google.rpc.Status` that are read. Presence is what matters: clients reject with code 0 too. */
 export interface StatusMessage {
   readonly code: number
+  /** Shortened. */
   readonly message: string
 }
 
@@ -35,6 +37,10 @@ export interface DiscoveryRequest {
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** Type URLs and reasons of rejections are kept as long as their stream, and logged. */
+const longestTypeUrl = 1_024
+const longestReason = 4_096
 
 const noNames: readonly string[] = Object.freeze([])
 
@@ -119,7 +125,9 @@ function readTypeUrl(reader: Reader): string {
   for (const known of knownTypes) {
     if (reader.takesBytes(known.bytes)) return known.typeUrl
   }
-  return reader.string()
+  const typeUrl = reader.string()
+  if (typeUrl.length > longestTypeUrl) throw reader.failure(`has a type URL of ${typeUrl.length} characters`)
+  return typeUrl
 }
 
 function readInitialVersion(reader: Reader, versions: InitialVersions): void {
@@ -144,7 +152,7 @@ function readStatus(reader: Reader): StatusMessage {
   const status: Mutable<StatusMessage> = { code: 0, message: '' }
   while (reader.next()) {
     if (reader.field === 1) status.code = reader.int32()
-    else if (reader.field === 2) status.message = reader.string()
+    else if (reader.field === 2) status.message = shortenText(reader.string(), longestReason)
     else reader.skip()
   }
   return status

@@ -3,12 +3,15 @@
 // For the server of the delta stream. Knows nothing of what the messages say; holds no more than what was really received, twice at most.
 
 import { ProtocolError } from '../base/errors.js'
+import { shortenText } from '../base/short-text.js'
 
 const RESOURCE_EXHAUSTED = 8
 const UNIMPLEMENTED = 12
 const INTERNAL = 13
 const prefixSize = 5
 const smallest = 4096
+/** Headers of a client have an end; so has what is said in them. */
+const longestStatusMessage = 500
 
 /** The prefix of an uncompressed message of this many bytes. */
 export function frameHeader(messageLength: number): Uint8Array {
@@ -30,6 +33,11 @@ export function frameMessage(...parts: readonly Uint8Array[]): Uint8Array {
     at += part.length
   }
   return frame
+}
+
+/** Any text as the value of `grpc-message`: shortened, and percent-encoded. */
+export function formatStatusMessage(text: string): string {
+  return encodeURIComponent(shortenText(text, longestStatusMessage))
 }
 
 /** Finds the messages in the chunks of one stream. After an error it is of no more use. */

@@ -5,7 +5,7 @@
 import { constants } from 'node:http2'
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Clock, Timer } from '../base/clock.js'
-import { FrameParser } from '../wire/grpc-frames.js'
+import { FrameParser, formatStatusMessage } from '../wire/grpc-frames.js'
 import type { Session } from './session.js'
 import type { Stream } from './session-host.js'
 
@@ -162,7 +162,7 @@ export class Http2Stream implements Stream {
   #sendTrailers(): void {
     const stream = this.#stream
     if (stream.destroyed || stream.closed) return
-    const text = this.#message === '' ? {} : { 'grpc-message': encodeURIComponent(this.#message.slice(0, 500)) }
+    const text = this.#message === '' ? {} : { 'grpc-message': formatStatusMessage(this.#message) }
     stream.sendTrailers({ 'grpc-status': String(this.#status), ...text })
     // The answer is complete: a client that has not closed its side need not do so.
     setImmediate(() => {

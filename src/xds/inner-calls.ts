@@ -14,6 +14,7 @@ import type {
 import { createRequire } from 'node:module'
 import { duplexPair } from 'node:stream'
 import type * as grpc from '@grpc/grpc-js'
+import { shortenText } from '../base/short-text.js'
 import { CALLER_HEADER, formatCaller } from './caller.js'
 import type { Caller } from './caller.js'
 
@@ -22,6 +23,9 @@ const streamWindowBytes = 512 * 1024
 
 /** Told how a call ended: the gRPC status. */
 export type OnEnd = (status: number) => void
+
+/** Longest text of a status, in characters. */
+const longestDetails = 2_000
 
 const CANCELLED = 1
 const UNAVAILABLE = 14
@@ -156,7 +160,12 @@ export class InnerCalls {
 
 /** A grpc-js server that knows which methods it has. */
 function makeInner(options: grpc.ServerOptions): Inner {
-  const { Server, ServerCredentials } = require('@grpc/grpc-js') as typeof grpc
+  const { Server, ServerCredentials, ServerInterceptingCall } = require('@grpc/grpc-js') as typeof grpc
+  // All callers share the connection behind; headers that are too long would end it for all of them.
+  const shorten: grpc.ServerInterceptor = (_method, call) =>
+    new ServerInterceptingCall(call, {
+      sendStatus: (status, next) => next({ ...status, details: shortenText(status.details ?? '', longestDetails) }),
+    })
   const methods = new Set<string>()
   class InnerServer extends Server {
     override register<RequestType, ResponseType>(
@@ -166,7 +175,7 @@ function makeInner(options: grpc.ServerOptions): Inner {
       return super.register(...handler)
     }
   }
-  const server = new InnerServer(options)
+  const server = new InnerServer({ ...options, interceptors: [shorten] })
   return { server, methods, injector: server.createConnectionInjector(ServerCredentials.createInsecure()) }
 }
 

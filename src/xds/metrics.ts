@@ -10,6 +10,8 @@ const pushSeconds = [0.01, 0.1, 0.5, 1, 3, 5, 10, 20, 30]
 const waitSeconds = [0.1, 0.5, 1, 3, 5, 10, 20, 30]
 const sendSeconds = [0.01, 0.1, 1, 3, 5, 10, 20, 30]
 const sizeBytes = [1, 1e4, 1e6, 4e6, 1e7, 4e7]
+/** Versions of clients that get a label of their own. */
+const mostVersions = 64
 const handlingSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /** What belongs to one type, at hand for hot paths. */
@@ -28,6 +30,7 @@ export function toShortType(typeUrl: string): string {
 
 export class XdsMetrics {
   readonly #clients: Numbers
+  readonly #versions = new Set<string>()
   readonly #pushes: Numbers
   readonly #pushTime: Histograms
   readonly #size: Histograms
@@ -84,18 +87,26 @@ export class XdsMetrics {
     const known = this.#types.get(typeUrl)
     if (known !== undefined) return known
     const short = toShortType(typeUrl)
-    const label = short === 'unknown' ? short : typeUrl
+    const label = typeLabel(typeUrl)
     const cells: TypeCells = {
       pushes: this.#pushes.cell({ type: short }),
       pushTime: this.#pushTime.cell({ type: short }),
       size: this.#size.cell({ type: label }),
     }
-    if (short !== 'unknown') this.#types.set(typeUrl, cells)
+    if (label === typeUrl) this.#types.set(typeUrl, cells)
     return cells
   }
 
   connected(version: string, by: 1 | -1): void {
-    this.#clients.cell({ version }).value += by
+    this.#clients.cell({ version: this.#versionLabel(version) }).value += by
+  }
+
+  /** Clients write their version themselves: what is no version, and what comes after many, is one label. */
+  #versionLabel(version: string): string {
+    if (this.#versions.has(version)) return version
+    if (!/^[\w.+-]{0,64}$/.test(version) || this.#versions.size >= mostVersions) return 'unknown'
+    this.#versions.add(version)
+    return version
   }
 
   rejected(typeUrl: string): void {
@@ -120,7 +131,9 @@ export class XdsMetrics {
 }
 
 function typeLabel(typeUrl: string): string {
-  return toShortType(typeUrl) === 'unknown' ? 'unknown' : typeUrl
+  const short = toShortType(typeUrl)
+  if (short === 'debug') return 'istio.io/debug'
+  return short === 'unknown' ? short : typeUrl
 }
 
 const codes = [

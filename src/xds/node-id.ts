@@ -3,9 +3,12 @@
 
 import { ProtocolError } from '../base/errors.js'
 import { parseIp } from '../base/ip.js'
+import { shortenText } from '../base/short-text.js'
 import type { NodeMessage } from '../wire/node-decoder.js'
 
 const INVALID_ARGUMENT = 3
+/** Ids are kept and logged; names of pods and namespaces are far shorter. */
+const longestId = 1_024
 const proxyTypes: ReadonlySet<string> = new Set(['sidecar', 'router', 'waypoint', 'ztunnel', 'agentgateway'])
 
 /** What is kept of a client's node. */
@@ -28,6 +31,12 @@ export function parseNode(node: NodeMessage | undefined): ClientNode {
   if (node === undefined || node.id === '') {
     throw new ProtocolError(
       'missing node information: the first request of a stream must carry a node',
+      INVALID_ARGUMENT,
+    )
+  }
+  if (node.id.length > longestId) {
+    throw new ProtocolError(
+      `node id ${quote(node.id)} has ${node.id.length} characters; at most ${longestId} are taken`,
       INVALID_ARGUMENT,
     )
   }
@@ -70,5 +79,5 @@ function text(value: unknown): string {
 
 /** For messages: short, and without anything that could break a log line or a header. */
 function quote(value: string): string {
-  return JSON.stringify(value.length > 200 ? `${value.slice(0, 200)}…` : value)
+  return JSON.stringify(shortenText(value, 200))
 }

@@ -3,6 +3,7 @@
 // Sees a stream only by the small interface below; writes when the stream takes more and keeps nothing for later but where each type stands.
 
 import { ProtocolError, formatError } from '../base/errors.js'
+import { shortenText } from '../base/short-text.js'
 import { decodeDeltaRequest } from '../wire/discovery.js'
 import type { DeltaRequest } from '../wire/discovery.js'
 import type { ClientView } from './client-view.js'
@@ -215,7 +216,8 @@ export class Session implements Pusher, ServedSession {
     if (verdict !== 'rejected') return
     this.#host.metrics.rejected(typeUrl)
     const reason = request.error?.message ?? ''
-    this.#host.log.warn({ ...this.#name(), type: typeUrl, nonce: request.responseNonce, reason }, 'response rejected')
+    const nonce = shortenText(request.responseNonce, 100)
+    this.#host.log.warn({ ...this.#name(), type: typeUrl, nonce, reason }, 'response rejected')
   }
 
   #plan(subscription: Subscription, request: DeltaRequest): Outgoing | undefined {

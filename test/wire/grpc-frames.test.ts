@@ -4,7 +4,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { ProtocolError } from '../../src/base/errors.js'
-import { FrameParser, frameHeader, frameMessage } from '../../src/wire/grpc-frames.js'
+import { FrameParser, formatStatusMessage, frameHeader, frameMessage } from '../../src/wire/grpc-frames.js'
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 
@@ -82,4 +82,19 @@ describe('is refused as soon as its prefix is there:', () => {
   test('not the longest message that is taken', () => {
     expect(statusOf(Buffer.from('0000000064', 'hex'))).toBe(0)
   })
+})
+
+test('any text becomes a status message that fits a header, halves of characters and control characters too', () => {
+  const text = fc.string({
+    unit: fc.integer({ min: 0, max: 0xffff }).map((n) => String.fromCharCode(n)),
+    maxLength: 1200,
+  })
+  fc.assert(
+    fc.property(text, (message) => {
+      const header = formatStatusMessage(message)
+      expect(header).toMatch(/^[\x21-\x7e]*$/)
+      expect(decodeURIComponent(header).length).toBeLessThanOrEqual(502)
+    }),
+    { examples: [['x' + '😀'.repeat(600)], ['😀'.repeat(600)]] },
+  )
 })
