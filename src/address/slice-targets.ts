@@ -18,12 +18,13 @@ export interface SliceTargets {
 }
 
 type SlicePorts = EndpointSliceRecord['ports']
+type Target = NonNullable<EndpointSliceRecord['endpoints'][number]['target']>
 
 interface SlicePods {
   readonly key: string
   readonly cluster: string
   readonly service: string
-  readonly targets: EndpointSliceRecord['endpoints'][number]['target'][]
+  readonly targets: readonly Target[]
   /** Pods in the mesh that have an address of the slice. */
   readonly adopters: readonly { readonly pod: string; readonly uid: string }[]
   /** Only where they count: for adopters. */
@@ -52,7 +53,7 @@ export function createSliceTargets(
       const { cluster, namespace, name, addressType } = slice
       const service = toServiceOfSlice(slice, options.domain)
       if (service === undefined || addressType === 'FQDN') return undefined
-      const targets = slice.endpoints.map((endpoint) => endpoint.target).filter((target) => target?.kind === 'Pod')
+      const targets = slice.endpoints.flatMap(({ target }) => (target?.kind === 'Pod' ? [target] : []))
       const unnamed = slice.endpoints.filter((endpoint) => endpoint.target?.kind !== 'Pod')
       if ((targets.length === 0 && unnamed.length === 0) || !discovery.isSeen(read, slice)) return undefined
       const adopters = unnamed.flatMap((endpoint) => {
@@ -62,7 +63,7 @@ export function createSliceTargets(
       const key = objectKey(cluster, namespace, name)
       return { key, cluster, service, targets, adopters, ports: adopters.length === 0 ? undefined : slice.ports }
     },
-    { key: (row) => row.key, equal: isSameRow },
+    { key: (row) => row.key, equal: isSamePods },
   )
   const rows = graph.derive(
     'targets of slices',
@@ -71,7 +72,6 @@ export function createSliceTargets(
       const byPod = new Map<string, SliceTarget>()
       for (const { pod, uid } of adopters) byPod.set(pod, { key: `${key} ${pod} ${uid}`, pod, uid, service, ports })
       for (const target of targets) {
-        if (target === undefined) continue
         const pod = objectKey(cluster, target.namespace, target.name)
         const row = { key: `${key} ${pod} ${target.uid}`, pod, uid: target.uid, service, ports: undefined }
         // A slice that also names the pod's address in another endpoint names the pod.
@@ -96,6 +96,16 @@ export function createSliceTargets(
       return [...own.values()]
     },
   }
+}
+
+/** Runs at every change of every slice, for as many pods as it has: by hand. */
+function isSamePods(a: SlicePods, b: SlicePods): boolean {
+  if (a.service !== b.service || a.targets.length !== b.targets.length) return false
+  const isSame = a.targets.every((target, place) => {
+    const other = b.targets[place]
+    return other?.uid === target.uid && other.name === target.name && other.namespace === target.namespace
+  })
+  return isSame && isSameRow(a.adopters, b.adopters) && isSameRow(a.ports, b.ports)
 }
 
 const noTargets: readonly SliceTarget[] = Object.freeze([])

@@ -3,7 +3,6 @@
 
 import type { Graph, Source } from '../collection/types.js'
 import type { Kind, RecordByKind } from './records.js'
-import { isDeepStrictEqual } from 'node:util'
 
 export type Inputs = { readonly [K in Kind]: Source<RecordByKind[K]> }
 
@@ -43,11 +42,30 @@ export function createInputs(graph: Graph): Inputs {
 }
 
 /**
- * Equality of two rows of one kind by content. Field by field, as most parts of a row are shared copies: a pod that only became ready
- * is told apart without looking into its labels and ports.
+ * Equality of two rows by content. Rows are plain data whose parts are often shared copies; this runs at every event of every object,
+ * so it looks at nothing twice and never below equal references.
  */
-export function isSameRecord<R extends object>(a: R, b: R): boolean {
-  for (const field in a) if (a[field] !== b[field] && !isDeepStrictEqual(a[field], b[field])) return false
-  for (const field in b) if (!(field in a)) return false
+export function isSameRecord(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return Object.is(a, b)
+  if (Array.isArray(a) || Array.isArray(b)) return Array.isArray(a) && Array.isArray(b) && isSameList(a, b)
+  return isSameObject(a as Fields, b as Fields)
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function isSameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (!isSameRecord(a[i], b[i])) return false
   return true
+}
+
+function isSameObject(a: Fields, b: Fields): boolean {
+  let more = 0
+  for (const field in a) {
+    if (!Object.hasOwn(b, field) || !isSameRecord(a[field], b[field])) return false
+    more++
+  }
+  for (const _ in b) more--
+  return more === 0
 }
