@@ -4,7 +4,13 @@
 
 import { once } from 'node:events'
 import * as http2 from 'node:http2'
-import type { IncomingHttpHeaders, SecureServerOptions, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type {
+  Http2SecureServer,
+  IncomingHttpHeaders,
+  SecureServerOptions,
+  ServerHttp2Session,
+  ServerHttp2Stream,
+} from 'node:http2'
 import type { Server, Socket } from 'node:net'
 import type { Clock } from '../base/clock.js'
 import { formatError } from '../base/errors.js'
@@ -45,6 +51,7 @@ export interface FrontOptions {
 export class Front {
   readonly #options: FrontOptions
   readonly #server: Server
+  readonly #secureServer: Http2SecureServer | undefined
   readonly #connections = new Set<Connection>()
   /** By peer: connections whose HTTP/2 settings have not arrived. */
   readonly #greeting = new Map<string, { readonly socket: Socket; done(): void }>()
@@ -65,10 +72,11 @@ export class Front {
       maxHeaderListSize: limits.maxHeaderBytes,
     }
     const common = { settings, maxSessionMemory: 64, maxHeaderListPairs: 200 }
-    const server =
+    this.#secureServer =
       tls === undefined
-        ? http2.createServer(common)
+        ? undefined
         : http2.createSecureServer({ ...tls, ...common, allowHTTP1: false, ALPNProtocols: ['h2'] })
+    const server = this.#secureServer ?? http2.createServer(common)
     server.on('connection', (socket: Socket) => this.#greet(socket))
     server.on('session', (session) => this.#open(session))
     server.on('stream', (stream, headers) => this.#call(stream, headers))
@@ -81,6 +89,14 @@ export class Front {
 
   listen(address: ListenAddress, flag: string): Promise<BoundAddress> {
     return listen(this.#server, address, flag)
+  }
+
+  /**
+   * Takes another certificate, key and set of client authorities for connections from now on; open ones live on. What concerns the demand
+   * for a client certificate stays as it was at the start. Does nothing for a listener in the clear. Throws what node:tls says of bad PEM.
+   */
+  setTls(tls: FrontTls): void {
+    this.#secureServer?.setSecureContext(tls)
   }
 
   get activity(): number {

@@ -48,12 +48,20 @@ export interface XdsListenOptions {
   readonly flag?: string
 }
 
+/** A port that is listened on. */
+export interface XdsListener {
+  readonly host: string
+  readonly port: number
+  /** Another certificate for connections from now on, see Front.setTls. */
+  setTls(tls: FrontTls): void
+}
+
 export interface XdsServer {
   /** For health, reflection and whatever else shares the port. Loaded when first looked at. */
   readonly inner: grpc.Server
   /** Adds services to the inner server when somebody first calls something other than a delta stream. */
   addInner(services: AddServices): void
-  listen(options: XdsListenOptions): Promise<{ readonly host: string; readonly port: number }>
+  listen(options: XdsListenOptions): Promise<XdsListener>
   /** Those who said who they are, in the order in which they came. */
   clients(): ClientView[]
   /** By type: what this client holds, as far as the server knows; undefined when it is not connected. */
@@ -126,7 +134,7 @@ class Server implements XdsServer, SessionHost {
     this.#innerCalls.add(services)
   }
 
-  async listen(options: XdsListenOptions): Promise<{ host: string; port: number }> {
+  async listen(options: XdsListenOptions): Promise<XdsListener> {
     const front = new Front({
       clock: this.clock,
       log: this.log,
@@ -140,7 +148,7 @@ class Server implements XdsServer, SessionHost {
     const bound = await front.listen({ host: options.host, port: options.port }, options.flag ?? 'grpcAddr')
     this.#fronts.push(front)
     this.log.info({ host: bound.host, port: bound.port, tls: options.tls !== undefined }, 'discovery listens')
-    return bound
+    return { host: bound.host, port: bound.port, setTls: (tls) => front.setTls(tls) }
   }
 
   topic(typeUrl: string): Topic {
