@@ -22,3 +22,17 @@ export interface Caller {
   readonly kubernetes?: KubernetesCaller | undefined
   readonly source: CallerSource
 }
+
+/** What a call brings along to prove who makes it; nobody has looked at it yet. */
+export interface Credentials {
+  /** `ip:port` of the caller, for logs. */
+  readonly peer: string
+  /** The connection is encrypted. */
+  readonly secure: boolean
+  /** URI names of the client's certificate, whose chain the connection has verified; empty without one. */
+  readonly certificateUris: readonly string[]
+  /** Header `authorization`. */
+  readonly authorization: string | undefined
+  /** Header `clusterid`. */
+  readonly clusterId: string | undefined
+}
