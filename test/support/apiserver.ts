@@ -37,6 +37,8 @@ export interface ApiServer extends Omit<ApiClient, 'close'> {
   /** PEM of the authority of the server's certificate, which is valid for 127.0.0.1 and localhost. */
   readonly caFile: string
   readonly kubeconfigPath: string
+  /** Its storage, with the JSON gateway under /v3. */
+  readonly etcdUrl: string
   /** Where it keeps its logs (`apiserver.log`, `etcd.log`). */
   readonly folder: string
   readonly pid: number
@@ -74,10 +76,10 @@ class RealApiServer implements ApiServer {
   readonly url: string
   readonly caFile: string
   readonly kubeconfigPath: string
+  readonly etcdUrl: string
   readonly request: ApiClient['request']
   readonly open: ApiClient['open']
   readonly #client: ApiClient
-  readonly #etcdUrl: string
   readonly #children = new Set<ChildProcess>()
   #apiServer: ChildProcess | undefined
   readonly #killAll = (): void => {
@@ -92,7 +94,7 @@ class RealApiServer implements ApiServer {
     readonly options: StartOptions,
   ) {
     this.url = `https://127.0.0.1:${ports[0]}`
-    this.#etcdUrl = `http://127.0.0.1:${ports[1]}`
+    this.etcdUrl = `http://127.0.0.1:${ports[1]}`
     this.caFile = join(folder, 'certificates', 'apiserver.crt')
     this.kubeconfigPath = join(folder, 'kubeconfig')
     this.#client = createApiClient({ url: this.url, token: this.token, ca: () => readFileSync(this.caFile, 'utf8') })
@@ -176,8 +178,8 @@ class RealApiServer implements ApiServer {
     const peerUrl = `http://127.0.0.1:${this.ports[2]}`
     const args = {
       'data-dir': join(this.folder, 'etcd'),
-      'listen-client-urls': this.#etcdUrl,
-      'advertise-client-urls': this.#etcdUrl,
+      'listen-client-urls': this.etcdUrl,
+      'advertise-client-urls': this.etcdUrl,
       'listen-peer-urls': peerUrl,
       'initial-advertise-peer-urls': peerUrl,
       'initial-cluster': `default=${peerUrl}`,
@@ -193,7 +195,7 @@ class RealApiServer implements ApiServer {
     const child = this.#spawn(
       this.programs.apiServer,
       {
-        'etcd-servers': this.#etcdUrl,
+        'etcd-servers': this.etcdUrl,
         'etcd-compaction-interval': '0',
         'bind-address': '127.0.0.1',
         'advertise-address': '127.0.0.1',
@@ -254,7 +256,7 @@ class RealApiServer implements ApiServer {
   }
 
   async #askEtcd(path: string, body: object): Promise<any> {
-    const answer = await fetch(this.#etcdUrl + path, { method: 'POST', body: JSON.stringify(body) })
+    const answer = await fetch(this.etcdUrl + path, { method: 'POST', body: JSON.stringify(body) })
     if (!answer.ok) throw new Error(`etcd ${path}: ${answer.status} ${await answer.text()}`)
     return await answer.json()
   }
