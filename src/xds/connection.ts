@@ -35,6 +35,7 @@ export class Connection {
   #resets = 0
   #resetsSinceMs = 0
   #finishing = false
+  #trusted = false
 
   constructor(session: ServerHttp2Session, options: ConnectionOptions) {
     this.#session = session
@@ -53,6 +54,13 @@ export class Connection {
       this.#later(limits.maxConnectionAgeMs * (0.9 + 0.2 * random()), () => this.finish('age'))
     }
     this.#pingLater()
+  }
+
+  /** Somebody on it proved who they are: it may send as much at a time as others. */
+  trust(windowBytes: number): void {
+    if (this.#trusted || this.#session.destroyed) return
+    this.#trusted = true
+    this.#session.setLocalWindowSize(windowBytes)
   }
 
   /** Ends the delta streams with OK and says goodbye; what does not end by itself is cut after a grace. */

@@ -4,25 +4,24 @@
 
 import { once } from 'node:events'
 import * as http2 from 'node:http2'
-import type {
-  Http2SecureServer,
-  IncomingHttpHeaders,
-  SecureServerOptions,
-  ServerHttp2Session,
-  ServerHttp2Stream,
-} from 'node:http2'
+import type { Http2SecureServer, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Server, Socket } from 'node:net'
+import type { Caller } from '../base/caller.js'
 import type { Clock } from '../base/clock.js'
 import { formatError } from '../base/errors.js'
 import { listen } from '../base/listen.js'
 import type { BoundAddress, ListenAddress } from '../base/listen.js'
 import type { Logger } from '../base/log.js'
-import { toPeer } from './caller.js'
+import type { StreamAccess } from './access.js'
+import { toCredentials, toPeer } from './caller.js'
 import { Connection } from './connection.js'
+import { createTlsServer, isForged, replaceTls } from './front-tls.js'
+import type { FrontTls } from './front-tls.js'
 import { Http2Stream } from './http2-stream.js'
 import type { InnerCalls } from './inner-calls.js'
 import type { XdsLimits } from './limits.js'
 import type { XdsMetrics } from './metrics.js'
+import { awaitProof, refuseCall } from './proof.js'
 import type { Session } from './session.js'
 import type { Stream } from './session-host.js'
 
@@ -30,10 +29,8 @@ export const DELTA_PATH = '/envoy.service.discovery.v3.AggregatedDiscoveryServic
 
 const windowBytes = 2 * 1024 * 1024
 const connectionWindowBytes = 4 * 1024 * 1024
+const CANCELLED = 1
 const UNIMPLEMENTED = 12
-
-/** Certificate and key, and whatever else node:tls takes. */
-export type FrontTls = Readonly<Omit<SecureServerOptions, 'settings'>>
 
 export interface FrontOptions {
   readonly clock: Clock
@@ -44,6 +41,8 @@ export interface FrontOptions {
   /** Between 0 and 1: spreads ages. */
   readonly random: () => number
   readonly inner: InnerCalls
+  /** Absent: nobody is asked who they are. */
+  readonly access: StreamAccess | undefined
   /** A delta stream begins. */
   accept(stream: Stream): Session
 }
@@ -59,8 +58,8 @@ export class Front {
   /** Counts everything that happens on the wire: unchanged = quiet. */
   #activity = 0
   #draining = false
-  /** Calls that wait for the inner server to be loaded. */
-  #opening = 0
+  /** Calls that wait for the inner server to be loaded, or for the proof of who makes them. */
+  #waiting = 0
 
   constructor(options: FrontOptions) {
     this.#options = options
@@ -72,10 +71,7 @@ export class Front {
       maxHeaderListSize: limits.maxHeaderBytes,
     }
     const common = { settings, maxSessionMemory: 64, maxHeaderListPairs: 200 }
-    this.#secureServer =
-      tls === undefined
-        ? undefined
-        : http2.createSecureServer({ ...tls, ...common, allowHTTP1: false, ALPNProtocols: ['h2'] })
+    this.#secureServer = tls === undefined ? undefined : createTlsServer(tls, common)
     const server = this.#secureServer ?? http2.createServer(common)
     server.on('connection', (socket: Socket) => this.#greet(socket))
     server.on('session', (session) => this.#open(session))
@@ -92,11 +88,11 @@ export class Front {
   }
 
   /**
-   * Takes another certificate, key and set of client authorities for connections from now on; open ones live on. What concerns the demand
-   * for a client certificate stays as it was at the start. Does nothing for a listener in the clear. Throws what node:tls says of bad PEM.
+   * Shows and believes other certificates on connections from now on; open ones live on. Does nothing for a listener in the clear.
+   * Throws InvalidInput, and changes nothing, when they cannot be used.
    */
   setTls(tls: FrontTls): void {
-    this.#secureServer?.setSecureContext(tls)
+    if (this.#secureServer !== undefined) replaceTls(this.#secureServer, tls)
   }
 
   get activity(): number {
@@ -105,7 +101,7 @@ export class Front {
 
   /** Nothing is being written, save what waits for clients that do not read. */
   get flushed(): boolean {
-    if (this.#opening > 0) return false
+    if (this.#waiting > 0) return false
     for (const stream of this.#streams) if (!stream.flushed) return false
     return true
   }
@@ -156,7 +152,12 @@ export class Front {
   }
 
   #open(session: ServerHttp2Session): void {
-    const { clock, limits, random, log, metrics } = this.#options
+    const { clock, limits, random, log, metrics, access } = this.#options
+    if (isForged(session)) {
+      log.warn({ peer: toPeer(session.socket) }, 'client certificate does not verify; connection refused')
+      session.destroy(undefined, http2.constants.NGHTTP2_INADEQUATE_SECURITY)
+      return
+    }
     const connection = new Connection(session, {
       clock,
       limits,
@@ -168,7 +169,8 @@ export class Front {
       },
     })
     this.#connections.add(connection)
-    session.setLocalWindowSize(connectionWindowBytes)
+    // Those who are still to be proved must not fill memory meanwhile.
+    if (access === undefined || session.encrypted !== true) session.setLocalWindowSize(connectionWindowBytes)
     session.once('remoteSettings', () => {
       this.#activity++
       this.#greeting.get(connection.caller.address)?.done()
@@ -197,34 +199,58 @@ export class Front {
 
   #route(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): void {
     const path = headers[':path'] ?? ''
-    if (path === DELTA_PATH && headers[':method'] === 'POST') this.#serveDelta(stream, connection)
+    if (path === DELTA_PATH && headers[':method'] === 'POST') this.#admitDelta(stream, headers, connection)
     else if (this.#options.inner.isOpen) this.#forward(stream, headers, connection)
     else void this.#openInner(stream).then(() => this.#forward(stream, headers, connection))
   }
 
   async #openInner(stream: ServerHttp2Stream): Promise<void> {
     stream.on('error', () => undefined) // Nothing to answer any more.
-    this.#opening++
+    this.#waiting++
     try {
       await this.#options.inner.open()
     } catch (error) {
       this.#options.log.error({ error: formatError(error) }, 'services could not be loaded')
       stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR)
     } finally {
-      this.#opening--
+      this.#waiting--
     }
   }
 
-  #serveDelta(stream: ServerHttp2Stream, connection: Connection): void {
+  #admitDelta(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): void {
+    this.#options.metrics.calls.method(DELTA_PATH).started.value++
+    const proof = this.#options.access?.authenticate(toCredentials(connection.caller, headers))
+    if (proof === undefined) this.#serveDelta(stream, connection, undefined)
+    else void this.#proveDelta(stream, connection, proof)
+  }
+
+  async #proveDelta(stream: ServerHttp2Stream, connection: Connection, proof: Promise<Caller>): Promise<void> {
+    const { clock, log, metrics } = this.#options
+    const startedMs = clock.monotonic()
+    this.#waiting++
+    connection.calls++
+    const end = await awaitProof(stream, proof, log, connection.caller.address)
+    this.#waiting--
+    this.#activity++
+    connection.calls--
+    if (end.kind === 'proved') {
+      connection.trust(connectionWindowBytes)
+      this.#serveDelta(stream, connection, end.caller)
+      return
+    }
+    const status = end.kind === 'gone' ? CANCELLED : end.status
+    metrics.calls.method(DELTA_PATH).handled(status, (clock.monotonic() - startedMs) / 1000)
+  }
+
+  #serveDelta(stream: ServerHttp2Stream, connection: Connection, caller: Caller | undefined): void {
     const { clock, limits, metrics, log } = this.#options
     const calls = metrics.calls.method(DELTA_PATH)
     const startedMs = clock.monotonic()
     const peer = connection.caller.address
-    calls.started.value++
     const served: Http2Stream = new Http2Stream(stream, {
       clock,
       peer,
-      identities: undefined,
+      asker: { secure: connection.caller.secure, caller },
       maxRequestBytes: limits.maxRequestBytes,
       sendTimeoutMs: limits.sendTimeoutMs,
       onReceived: () => {
@@ -257,7 +283,7 @@ export class Front {
     const { clock, metrics, inner } = this.#options
     if (stream.destroyed || stream.closed) return
     if (!inner.has(headers[':path'] ?? '')) {
-      refuse(stream)
+      refuseCall(stream, UNIMPLEMENTED, 'no such method')
       return
     }
     const startedMs = clock.monotonic()
@@ -273,19 +299,3 @@ export class Front {
 }
 
 const byHttp2Session = new WeakMap<object, Connection>()
-
-/** As gRPC refuses what it does not know: headers alone, with a status. */
-function refuse(stream: ServerHttp2Stream): void {
-  stream.on('error', () => undefined) // Nobody waits for it.
-  if (stream.destroyed) return
-  stream.respond(
-    {
-      ':status': 200,
-      'content-type': 'application/grpc',
-      'grpc-status': String(UNIMPLEMENTED),
-      'grpc-message': 'no such method',
-    },
-    { endStream: true },
-  )
-  stream.resume()
-}

@@ -6,6 +6,7 @@ import { constants } from 'node:http2'
 import type { ServerHttp2Stream } from 'node:http2'
 import type { Clock, Timer } from '../base/clock.js'
 import { FrameParser, formatStatusMessage } from '../wire/grpc-frames.js'
+import type { Asker } from './access.js'
 import type { Session } from './session.js'
 import type { Stream } from './session-host.js'
 
@@ -15,7 +16,7 @@ const pieceBytes = 256 * 1024
 export interface StreamOptions {
   readonly clock: Clock
   readonly peer: string
-  readonly identities: readonly string[] | undefined
+  readonly asker: Asker
   readonly maxRequestBytes: number
   readonly sendTimeoutMs: number
   onReceived(): void
@@ -30,7 +31,7 @@ const CANCELLED = 1
 
 export class Http2Stream implements Stream {
   readonly peer: string
-  readonly identities: readonly string[] | undefined
+  readonly asker: Asker
   readonly #stream: ServerHttp2Stream
   readonly #options: StreamOptions
   readonly #parser: FrameParser
@@ -47,7 +48,7 @@ export class Http2Stream implements Stream {
     this.#stream = stream
     this.#options = options
     this.peer = options.peer
-    this.identities = options.identities
+    this.asker = options.asker
     this.#parser = new FrameParser(options.maxRequestBytes)
   }
 

@@ -7,11 +7,12 @@ import type * as grpc from '@grpc/grpc-js'
 import type { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
+import type { StreamAccess } from './access.js'
 import type { ClientView } from './client-view.js'
 import type { DebugTypes } from './debug-types.js'
 import { Frames, FrameStore } from './frames.js'
 import { Front } from './front.js'
-import type { FrontTls } from './front.js'
+import type { FrontTls } from './front-tls.js'
 import { InnerCalls } from './inner-calls.js'
 import type { AddServices } from './inner-calls.js'
 import { xdsLimits } from './limits.js'
@@ -33,6 +34,8 @@ export interface XdsServerOptions {
   /** What differs from xdsLimits. */
   readonly limits?: Partial<XdsLimits>
   readonly debugTypes?: DebugTypes
+  /** Who may open streams. Absent: everybody, and nobody is asked who they are. */
+  readonly access?: StreamAccess
   /** Between 0 and 1: spreads the ages of connections. */
   readonly random?: () => number
 }
@@ -42,7 +45,7 @@ export interface XdsListenOptions {
   readonly host?: string | undefined
   /** 0 = any free port. */
   readonly port: number
-  /** Absent: in the clear. */
+  /** Absent: in the clear. Replaced later by the listener's setTls. */
   readonly tls?: FrontTls
   /** The setting that chose the address, for messages. */
   readonly flag?: string
@@ -86,6 +89,7 @@ class Server implements XdsServer, SessionHost {
   readonly log: Logger
   readonly metrics: XdsMetrics
   readonly debugTypes: DebugTypes | undefined
+  readonly access: StreamAccess | undefined
   readonly maxNames: number
   readonly #limits: XdsLimits
   readonly #store: ResourceStore
@@ -107,6 +111,7 @@ class Server implements XdsServer, SessionHost {
     this.log = options.log
     this.metrics = new XdsMetrics(options.registry)
     this.debugTypes = options.debugTypes
+    this.access = options.access
     this.maxNames = this.#limits.maxNames
     this.#frames = new FrameStore(this.clock, randomBytes(4).toString('hex'), this.#limits.sharedBytes)
     this.#innerCalls = new InnerCalls({
@@ -118,7 +123,8 @@ class Server implements XdsServer, SessionHost {
       clock: this.clock,
       log: this.log,
       debugTypes: this.debugTypes,
-      identities: () => undefined,
+      access: this.access,
+      opened: (node) => this.#toConnectionId(node),
       nonce: () => this.#frames.nonce(),
     })
     this.#innerCalls.add((server) => this.#sotw.addTo(server))
@@ -143,6 +149,7 @@ class Server implements XdsServer, SessionHost {
       tls: options.tls,
       random: this.#random,
       inner: this.#innerCalls,
+      access: this.access,
       accept: (stream) => new Session(stream, this),
     })
     const bound = await front.listen({ host: options.host, port: options.port }, options.flag ?? 'grpcAddr')
@@ -162,8 +169,7 @@ class Server implements XdsServer, SessionHost {
   }
 
   opened(session: ServedSession, node: ClientNode): string {
-    this.#connectionCount++
-    const connectionId = `${node.proxy}-${this.#connectionCount}`
+    const connectionId = this.#toConnectionId(node)
     this.#sessions.set(connectionId, { session, version: node.version })
     this.metrics.connected(node.version, 1)
     this.log.info({ connection: connectionId, node: node.id, kubernetesNode: node.nodeName }, 'client connected')
@@ -176,6 +182,11 @@ class Server implements XdsServer, SessionHost {
     this.#sessions.delete(session.connectionId)
     this.metrics.connected(known.version, -1)
     this.log.info({ connection: session.connectionId }, 'client gone')
+  }
+
+  #toConnectionId(node: ClientNode): string {
+    this.#connectionCount++
+    return `${node.proxy}-${this.#connectionCount}`
   }
 
   #stamp(): void {
@@ -216,7 +227,7 @@ class Server implements XdsServer, SessionHost {
       const view = session.view()
       if (view !== undefined) views.push(view)
     }
-    return views
+    return [...views, ...this.#sotw.clients()]
   }
 
   held(connectionId: string): ReadonlyMap<string, readonly Resource[]> | undefined {

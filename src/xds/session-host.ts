@@ -3,6 +3,7 @@
 
 import type { Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
+import type { Asker, StreamAccess } from './access.js'
 import type { ClientView } from './client-view.js'
 import type { DebugTypes } from './debug-types.js'
 import type { XdsMetrics } from './metrics.js'
@@ -14,8 +15,8 @@ import type { Topic } from './topic.js'
 export interface Stream {
   /** Peer address, `ip:port`. */
   readonly peer: string
-  /** Identities that the caller proved; undefined where nobody asks for proof. */
-  readonly identities: readonly string[] | undefined
+  /** Who is on it. */
+  readonly asker: Asker
   /** Takes one gRPC message in parts. False: write no more until `drained`. */
   write(parts: readonly Uint8Array[]): boolean
   /** Whether to go on reading. */
@@ -30,6 +31,8 @@ export interface SessionHost {
   readonly log: Logger
   readonly metrics: XdsMetrics
   readonly debugTypes: DebugTypes | undefined
+  /** Absent: everybody may everything. */
+  readonly access?: StreamAccess | undefined
   /** Most names one type of one stream may remember. */
   readonly maxNames: number
   /** A type's topic; a type that nobody makes has one without a source, of its own for each caller. */

@@ -195,8 +195,10 @@ export class Session implements Pusher, ServedSession {
     const { typeUrl } = request
     if (typeUrl === HEALTH_TYPE) return
     if (this.#node === undefined) {
-      this.#node = parseNode(request.node)
-      this.#connectionId = this.#host.opened(this, this.#node)
+      const node = parseNode(request.node)
+      this.#host.access?.admitNode(this.#stream.asker, node)
+      this.#node = node
+      this.#connectionId = this.#host.opened(this, node)
     }
     if (this.#answersDebug(request)) return
     const subscription = this.#subscription(typeUrl)
@@ -241,6 +243,7 @@ export class Session implements Pusher, ServedSession {
     const known = this.#subscriptions.get(typeUrl)
     if (known !== undefined) return known
     if (this.#subscriptions.size >= maxUnknownTypes) return undefined
+    this.#host.access?.admitType(this.#stream.asker, typeUrl)
     const topic = this.#host.topic(typeUrl)
     const made = new Subscription(topic, this.#node?.nodeName ?? '', this)
     this.#subscriptions.set(typeUrl, made)
@@ -284,7 +287,7 @@ export class Session implements Pusher, ServedSession {
   /** Debug types belong to identified callers; everyone else meets them as types that nobody makes. */
   #answersDebug(request: DeltaRequest): boolean {
     const { debugTypes } = this.#host
-    const { identities } = this.#stream
+    const identities = this.#stream.asker.caller?.identities
     if (debugTypes === undefined || identities === undefined || !isDebugType(request.typeUrl)) return false
     if (request.responseNonce !== '' || request.error !== undefined) return true
     const subscription = this.#subscription(request.typeUrl)

@@ -11,24 +11,28 @@ import type { DiscoveryRequest } from '../wire/discovery.js'
 import { decodeEntry } from '../wire/entry.js'
 import { AUTHORIZATION_TYPE } from '../wire/messages.js'
 import { encodeDiscoveryResponse } from '../wire/responses.js'
-import { parseCaller } from './caller.js'
-import type { Caller } from './caller.js'
+import type { Asker, StreamAccess } from './access.js'
+import { readCredentials } from './caller.js'
+import type { ClientView } from './client-view.js'
 import { isDebugType } from './debug-types.js'
 import type { DebugTypes } from './debug-types.js'
 import { parseNode } from './node-id.js'
+import type { ClientNode } from './node-id.js'
+import { toRefusal } from './proof.js'
 import type { ResourceChange, ResourceStore } from './source.js'
 
 export const SOTW_PATH = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const HEALTH_TYPE = 'type.googleapis.com/istio.v1.HealthInformation'
-const INTERNAL = 13
 
 export interface SotwOptions {
   readonly store: ResourceStore
   readonly clock: Clock
   readonly log: Logger
   readonly debugTypes: DebugTypes | undefined
-  /** Identities that the caller proved; undefined where nobody asks for proof. */
-  identities(caller: Caller | undefined, metadata: grpc.Metadata): readonly string[] | undefined
+  /** Absent: nobody is asked who they are. */
+  readonly access: StreamAccess | undefined
+  /** Gives a connection id to a client that said who it is. */
+  opened(node: ClientNode): string
   nonce(): string
 }
 
@@ -70,8 +74,38 @@ export class StateOfTheWorld {
     for (const stream of this.#streams) stream.commit(changes)
   }
 
+  /** Proxies on such streams. People's tools come and go and are none. */
+  clients(): ClientView[] {
+    const views: ClientView[] = []
+    for (const stream of this.#streams) {
+      const view = stream.view()
+      if (view?.proxyType === 'ztunnel') views.push(view)
+    }
+    return views
+  }
+
   #open(call: Call): void {
-    const stream = new SotwStream(call, this.#options)
+    const credentials = readCredentials(call.metadata)
+    call.on('error', () => undefined) // A caller that goes away is no event of ours.
+    const proof = this.#options.access?.authenticate(credentials)
+    const begin = (caller: Asker['caller']): void =>
+      this.#serve(call, credentials.peer, { secure: credentials.secure, caller })
+    // Until then nothing of the stream is read.
+    if (proof === undefined) begin(undefined)
+    else proof.then(begin, (error: unknown) => this.#refuse(call, credentials.peer, error))
+  }
+
+  #refuse(call: Call, peer: string, error: unknown): void {
+    const { status, message } = toRefusal(error)
+    const { log } = this.#options
+    if (error instanceof ProtocolError) log.info({ peer, error: message }, 'stream refused')
+    else log.error({ peer, error: formatError(error) }, 'a caller could not be judged')
+    call.emit('error', { code: status, details: message })
+  }
+
+  #serve(call: Call, peer: string, asker: Asker): void {
+    if (call.cancelled || call.destroyed) return
+    const stream = new SotwStream(call, this.#options, peer, asker)
     this.#streams.add(stream)
     const gone = (): void => void this.#streams.delete(stream)
     call.on('close', gone)
@@ -88,16 +122,21 @@ export class StateOfTheWorld {
 class SotwStream {
   readonly #call: Call
   readonly #options: SotwOptions
-  readonly #identities: readonly string[] | undefined
+  readonly #peer: string
+  readonly #asker: Asker
+  readonly #connectedAtMs: number
   /** Type to the names asked for. */
   readonly #asked = new Map<string, ReadonlySet<string>>()
-  #greeted = false
+  #node: ClientNode | undefined
+  #connectionId = ''
   #ended = false
 
-  constructor(call: Call, options: SotwOptions) {
+  constructor(call: Call, options: SotwOptions, peer: string, asker: Asker) {
     this.#call = call
     this.#options = options
-    this.#identities = options.identities(parseCaller(call.metadata), call.metadata)
+    this.#peer = peer
+    this.#asker = asker
+    this.#connectedAtMs = options.clock.now()
   }
 
   async receive(message: Buffer): Promise<void> {
@@ -106,26 +145,44 @@ class SotwStream {
       await this.#handle(decodeDiscoveryRequest(message))
     } catch (error) {
       this.#ended = true
-      const known = error instanceof ProtocolError
-      if (!known) this.#options.log.error({ error: formatError(error) }, 'stream failed')
-      const code = known ? error.status : INTERNAL
-      this.#call.emit('error', { code, details: known ? error.message : 'internal error' })
+      if (!(error instanceof ProtocolError)) this.#options.log.error({ error: formatError(error) }, 'stream failed')
+      const { status, message: details } = toRefusal(error)
+      this.#call.emit('error', { code: status, details })
+    }
+  }
+
+  /** Undefined until the client said who it is. What it acknowledged is not kept. */
+  view(): ClientView | undefined {
+    if (this.#node === undefined) return undefined
+    const { id, ...node } = this.#node
+    return {
+      ...node,
+      connectionId: this.#connectionId,
+      nodeId: id,
+      address: this.#peer,
+      connectedAtMs: this.#connectedAtMs,
+      watches: [],
     }
   }
 
   async #handle(request: DiscoveryRequest): Promise<void> {
     const { typeUrl, names } = request
     if (typeUrl === HEALTH_TYPE) return
-    if (!this.#greeted) {
-      parseNode(request.node)
-      this.#greeted = true
+    const { access, debugTypes } = this.#options
+    if (this.#node === undefined) {
+      const node = parseNode(request.node)
+      access?.admitNode(this.#asker, node)
+      this.#node = node
+      this.#connectionId = this.#options.opened(node)
     }
-    if (isDebugType(typeUrl) && this.#identities !== undefined && this.#options.debugTypes !== undefined) {
+    const identities = this.#asker.caller?.identities
+    if (isDebugType(typeUrl) && identities !== undefined && debugTypes !== undefined) {
       if (request.responseNonce !== '' || request.error !== undefined) return
-      const answer = await this.#options.debugTypes.answer(typeUrl, names, this.#identities)
+      const answer = await debugTypes.answer(typeUrl, names, identities)
       this.#write(typeUrl, answer.entries.map(toAny), answer.controlPlane)
       return
     }
+    access?.admitType(this.#asker, typeUrl)
     const before = this.#asked.get(typeUrl)
     if (request.error !== undefined && before !== undefined) return
     // An acknowledgement that repeats no names gives none of them up.

@@ -55,7 +55,7 @@ class World {
 /** A client as a proxy is one: name to version and bytes; ranges by what their members were when the range itself came. */
 class Client implements Stream {
   readonly peer = 'test'
-  readonly identities = undefined
+  readonly asker = { secure: false, caller: undefined }
   readonly held = new Map<string, { readonly version: string; readonly body: string }>()
   /** Keys it asked for and was not given back. */
   readonly wanted = new Set<string>()
