@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Node, Namespace and ConfigMap -> their rows.
 
+import { freezeTexts } from './intern.js'
 import type { Part } from './part.js'
 import type { ConfigMapRecord, Labels, NamespaceRecord, NodeRecord } from './records.js'
 import { resourceTypes } from './resources.js'
@@ -13,19 +14,32 @@ export const localityLabels = {
 
 const nodeLabels: readonly string[] = Object.values(localityLabels)
 
-/** A node's row from the labels that matter. */
-export function toNodeRecord(cluster: string, name: string, labels: Labels | undefined): NodeRecord {
+/** A node's row from the labels that matter and the keys of its taints. */
+export function toNodeRecord(
+  cluster: string,
+  name: string,
+  labels: Labels | undefined,
+  taints: readonly string[],
+): NodeRecord {
   return Object.freeze({
     cluster,
     name,
     region: labels?.[localityLabels.region] ?? '',
     zone: labels?.[localityLabels.zone] ?? '',
     subzone: labels?.[localityLabels.subzone] ?? '',
+    taints: freezeTexts(taints),
   })
 }
 
-export function projectNode(_node: Part, meta: Part, cluster: string): NodeRecord {
-  return toNodeRecord(cluster, meta.shared('name'), meta.selectLabels('labels', nodeLabels))
+export function projectNode(node: Part, meta: Part, cluster: string): NodeRecord {
+  const taints = node.part('spec')?.parts('taints') ?? []
+  const labels = meta.selectLabels('labels', nodeLabels)
+  return toNodeRecord(
+    cluster,
+    meta.shared('name'),
+    labels,
+    taints.map((taint) => taint.shared('key')),
+  )
 }
 
 export function projectNamespace(_namespace: Part, meta: Part, cluster: string): NamespaceRecord {

@@ -3,12 +3,17 @@
 
 import { freezeTexts, internLabels } from './intern.js'
 import { Part } from './part.js'
+import { projectConditions } from './project-conditions.js'
 import { projectMeta } from './project-meta.js'
 import type { ServiceEntryPortRecord, ServiceEntryRecord, WorkloadEntryRecord, WorkloadSpecRecord } from './records.js'
 
 export function projectWorkloadEntry(entry: Part, meta: Part, cluster: string): WorkloadEntryRecord {
   const spec = entry.part('spec') ?? new Part({}, 'spec', entry.subject)
-  return Object.freeze({ ...projectMeta('WorkloadEntry', meta, cluster), spec: projectWorkloadSpec(spec) })
+  return Object.freeze({
+    ...projectMeta('WorkloadEntry', meta, cluster),
+    spec: projectWorkloadSpec(spec),
+    conditions: projectConditions('WorkloadEntry', entry.part('status')),
+  })
 }
 
 function projectWorkloadSpec(spec: Part): WorkloadSpecRecord {
@@ -31,7 +36,8 @@ function projectPortMap(ports: Part | undefined): Readonly<Record<string, number
 export function projectServiceEntry(entry: Part, meta: Part, cluster: string): ServiceEntryRecord {
   const spec = entry.part('spec')
   const selector = spec?.part('workloadSelector')
-  const statusAddresses = entry.part('status')?.parts('addresses') ?? []
+  const status = entry.part('status')
+  const statusAddresses = status?.parts('addresses') ?? []
   return Object.freeze({
     ...projectMeta('ServiceEntry', meta, cluster),
     hosts: spec?.texts('hosts') ?? freezeTexts([]),
@@ -44,6 +50,7 @@ export function projectServiceEntry(entry: Part, meta: Part, cluster: string): S
     statusAddresses: Object.freeze(
       statusAddresses.map((a) => Object.freeze({ value: a.text('value'), host: a.text('host') })),
     ),
+    conditions: projectConditions('ServiceEntry', status),
   })
 }
 

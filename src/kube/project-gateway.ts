@@ -46,10 +46,11 @@ function projectSelector(selector: Part): LabelSelectorRecord {
   return Object.freeze({ matchLabels: selector.labels('matchLabels'), matchExpressions: Object.freeze(expressions) })
 }
 
-export function projectGatewayClass(_class: Part, meta: Part, cluster: string): GatewayClassRecord {
+export function projectGatewayClass(gatewayClass: Part, meta: Part, cluster: string): GatewayClassRecord {
   return Object.freeze({
     cluster,
     name: meta.text('name'),
+    controller: gatewayClass.part('spec')?.shared('controllerName') ?? '',
     labels: meta.filledLabels('labels'),
     annotations: meta.selectLabels('annotations', resourceTypes.GatewayClass.annotations),
   })

@@ -3,19 +3,37 @@
 
 import { internLabels } from './intern.js'
 import { isJsonObject, type Part } from './part.js'
+import { projectConditions } from './project-conditions.js'
 import { projectMeta } from './project-meta.js'
-import type { AuthorizationPolicyRecord, Labels, PeerAuthenticationRecord } from './records.js'
+import type { AuthorizationPolicyRecord, Labels, PeerAuthenticationRecord, PolicyTargetRecord } from './records.js'
 
 export function projectAuthorizationPolicy(policy: Part, meta: Part, cluster: string): AuthorizationPolicyRecord {
   const spec = policy.part('spec')
+  const targets = selectTargets(spec)
   return Object.freeze({
     ...projectMeta('AuthorizationPolicy', meta, cluster),
+    generation: meta.integer('generation'),
     action: spec?.optionalText('action') ?? 'ALLOW',
-    targeted: spec?.part('targetRef') !== undefined || (spec?.parts('targetRefs') ?? []).length > 0,
+    targeted: targets.length > 0,
+    targets,
+    hasSelector: spec?.part('selector') !== undefined,
     selector: spec?.part('selector')?.labels('matchLabels'),
     rules: selectRules(spec),
+    conditions: projectConditions('AuthorizationPolicy', policy.part('status')),
   })
 }
+
+function selectTargets(spec: Part | undefined): readonly PolicyTargetRecord[] {
+  const listed = spec?.parts('targetRefs') ?? []
+  const single = spec?.part('targetRef')
+  const refs = listed.length > 0 || single === undefined ? listed : [single]
+  if (refs.length === 0) return noTargets
+  return Object.freeze(
+    refs.map((ref) => Object.freeze({ group: ref.shared('group'), kind: ref.shared('kind'), name: ref.text('name') })),
+  )
+}
+
+const noTargets: readonly PolicyTargetRecord[] = Object.freeze([])
 
 function selectRules(spec: Part | undefined): readonly unknown[] | undefined {
   const rules = spec?.list('rules')

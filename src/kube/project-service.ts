@@ -3,6 +3,7 @@
 
 import { freezeTexts, internString } from './intern.js'
 import type { Part } from './part.js'
+import { projectConditions } from './project-conditions.js'
 import { projectMeta } from './project-meta.js'
 import type {
   EndpointRecord,
@@ -24,6 +25,7 @@ export function projectService(service: Part, meta: Part, cluster: string): Serv
     internalTrafficPolicy: spec?.shared('internalTrafficPolicy') ?? '',
     trafficDistribution: spec?.shared('trafficDistribution') ?? '',
     publishNotReadyAddresses: spec?.flag('publishNotReadyAddresses') ?? false,
+    conditions: projectConditions('Service', service.part('status')),
   })
 }
 

@@ -7,10 +7,39 @@ import { keepEntry, type WireMeta } from './protobuf-meta.js'
 import { delimited, type ProtobufReader } from './protobuf-reader.js'
 import type { ConfigMapRecord, NamespaceRecord, NodeRecord } from './records.js'
 
-/** A Node is its metadata; the rest up to `end` is stepped over. */
+/** Reads the taints of a Node, whose metadata was read before, up to `end`. */
 export function readNode(r: ProtobufReader, end: number, meta: WireMeta, cluster: string): NodeRecord {
-  r.pos = end
-  return toNodeRecord(cluster, internString(meta.name), meta.labels)
+  const taints: string[] = []
+  while (r.pos < end) {
+    const tag = r.varint()
+    if (tag === delimited(2)) readTaints(r, taints)
+    else r.skip(tag)
+  }
+  r.close(end)
+  return toNodeRecord(cluster, internString(meta.name), meta.labels, taints)
+}
+
+/** Keys of the taints of a NodeSpec. */
+function readTaints(r: ProtobufReader, taints: string[]): void {
+  const end = r.end()
+  while (r.pos < end) {
+    const tag = r.varint()
+    if (tag === delimited(5)) taints.push(readTaintKey(r))
+    else r.skip(tag)
+  }
+  r.close(end)
+}
+
+function readTaintKey(r: ProtobufReader): string {
+  const end = r.end()
+  let key = ''
+  while (r.pos < end) {
+    const tag = r.varint()
+    if (tag === delimited(1)) key = internString(r.text())
+    else r.skip(tag)
+  }
+  r.close(end)
+  return key
 }
 
 /** A Namespace is its metadata; the rest up to `end` is stepped over. */

@@ -5,8 +5,10 @@
 import { freezeTexts, internLabels, internString } from './intern.js'
 import { readEntry, type WireMeta } from './protobuf-meta.js'
 import { delimited, numeric, type ProtobufReader } from './protobuf-reader.js'
+import { toConditions } from './project-conditions.js'
 import { selectClusterIpsOf } from './project-service.js'
 import type {
+  ConditionRecord,
   EndpointRecord,
   EndpointSliceRecord,
   Meta,
@@ -33,6 +35,7 @@ export function readService(r: ProtobufReader, end: number, meta: WireMeta, clus
     trafficDistribution: '',
     publishNotReadyAddresses: false,
   }
+  const conditions: ConditionRecord[] = []
   const readSpec = (): void => {
     const specEnd = r.end()
     while (r.pos < specEnd) {
@@ -74,6 +77,7 @@ export function readService(r: ProtobufReader, end: number, meta: WireMeta, clus
   while (r.pos < end) {
     const tag = r.varint()
     if (tag === delimited(2)) readSpec()
+    else if (tag === delimited(3)) readStatus(r, conditions)
     else r.skip(tag)
   }
   r.close(end)
@@ -87,7 +91,35 @@ export function readService(r: ProtobufReader, end: number, meta: WireMeta, clus
     internalTrafficPolicy: spec.internalTrafficPolicy,
     trafficDistribution: spec.trafficDistribution,
     publishNotReadyAddresses: spec.publishNotReadyAddresses,
+    conditions: toConditions('Service', conditions),
   })
+}
+
+/** Conditions of a ServiceStatus. */
+function readStatus(r: ProtobufReader, conditions: ConditionRecord[]): void {
+  const end = r.end()
+  while (r.pos < end) {
+    const tag = r.varint()
+    if (tag === delimited(2)) conditions.push(readCondition(r))
+    else r.skip(tag)
+  }
+  r.close(end)
+}
+
+function readCondition(r: ProtobufReader): ConditionRecord {
+  const end = r.end()
+  const out = { type: '', status: '', reason: '', message: '', observedGeneration: 0 }
+  while (r.pos < end) {
+    const tag = r.varint()
+    if (tag === delimited(1)) out.type = internString(r.text())
+    else if (tag === delimited(2)) out.status = internString(r.text())
+    else if (tag === numeric(3)) out.observedGeneration = r.varint()
+    else if (tag === delimited(5)) out.reason = internString(r.text())
+    else if (tag === delimited(6)) out.message = r.text()
+    else r.skip(tag)
+  }
+  r.close(end)
+  return out
 }
 
 function readServicePort(r: ProtobufReader): ServicePortRecord {

@@ -19,6 +19,22 @@ export interface Meta {
   readonly created: number
 }
 
+/** A condition of a status, of a type that is written back. Conditions of other types are not kept. */
+export interface ConditionRecord {
+  readonly type: string
+  readonly status: string
+  readonly reason: string
+  readonly message: string
+  /** 0 when absent. */
+  readonly observedGeneration: number
+}
+
+/** A kind that conditions are written to. */
+export interface Conditioned {
+  /** Those of the types that resources.ts names for the kind, by type. */
+  readonly conditions: readonly ConditionRecord[]
+}
+
 /** A container port that a name can resolve to: TCP and named. */
 export interface NamedPort {
   readonly name: string
@@ -52,7 +68,7 @@ export interface ServicePortRecord {
   readonly targetPort: number | string
 }
 
-export interface ServiceRecord extends Meta {
+export interface ServiceRecord extends Meta, Conditioned {
   readonly type: string
   /** spec.clusterIPs, or [spec.clusterIP] when that list is empty, without "" and "None"; as written. */
   readonly clusterIps: readonly string[]
@@ -90,6 +106,8 @@ export interface NodeRecord {
   readonly region: string
   readonly zone: string
   readonly subzone: string
+  /** Keys of its taints, as written. */
+  readonly taints: readonly string[]
 }
 
 export interface NamespaceRecord {
@@ -127,6 +145,8 @@ export interface GatewayRecord extends Meta {
 export interface GatewayClassRecord {
   readonly cluster: string
   readonly name: string
+  /** spec.controllerName. */
+  readonly controller: string
   readonly labels: Labels | undefined
   readonly annotations: Labels | undefined
 }
@@ -143,7 +163,7 @@ export interface WorkloadSpecRecord {
   readonly serviceAccount: string
 }
 
-export interface WorkloadEntryRecord extends Meta {
+export interface WorkloadEntryRecord extends Meta, Conditioned {
   readonly spec: WorkloadSpecRecord
 }
 
@@ -155,7 +175,7 @@ export interface ServiceEntryPortRecord {
   readonly targetPort: number
 }
 
-export interface ServiceEntryRecord extends Meta {
+export interface ServiceEntryRecord extends Meta, Conditioned {
   readonly hosts: readonly string[]
   readonly addresses: readonly string[]
   readonly ports: readonly ServiceEntryPortRecord[]
@@ -168,11 +188,25 @@ export interface ServiceEntryRecord extends Meta {
   readonly statusAddresses: readonly { readonly value: string; readonly host: string }[]
 }
 
-export interface AuthorizationPolicyRecord extends Meta {
+/** What a policy is attached to by name, in the policy's own namespace or without one. */
+export interface PolicyTargetRecord {
+  /** Empty for the core group. */
+  readonly group: string
+  readonly kind: string
+  readonly name: string
+}
+
+export interface AuthorizationPolicyRecord extends Meta, Conditioned {
+  /** metadata.generation: grows with every change of the spec. 0 when absent. */
+  readonly generation: number
   /** ALLOW when absent. */
   readonly action: string
   /** targetRef or targetRefs is present. */
   readonly targeted: boolean
+  /** targetRefs, or the single targetRef when that list is empty. */
+  readonly targets: readonly PolicyTargetRecord[]
+  /** spec.selector is there, whatever is in it. */
+  readonly hasSelector: boolean
   /** spec.selector.matchLabels; undefined when there is no selector or it has no matchLabels, `{}` when that map is there and empty. */
   readonly selector: Labels | undefined
   /** spec.rules as written (frozen JSON). */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each kind lives in the API: group, versions, plural, scope, and the annotations worth keeping. For the reflectors, the projections
+// Where each kind lives in the API: group, versions, plural, scope, and the annotations and conditions worth keeping. For the reflectors, the projections
 // and the file source. Facts only.
 
 import type { Kind } from './records.js'
@@ -16,7 +16,11 @@ export interface ResourceType {
   readonly custom: boolean
   /** Annotations that some rule reads. */
   readonly annotations: readonly string[]
+  /** Types of the conditions that are written back, in ascending order. */
+  readonly conditions: readonly string[]
 }
+
+const waypointBound = 'istio.io/WaypointBound'
 
 const redirection = 'ambient.istio.io/redirection'
 const canaryWeight = 'istio.io/use-waypoint-canary-weight'
@@ -30,14 +34,20 @@ const core = { group: '', versions: ['v1'], custom: false } as const
 const discovery = { group: 'discovery.k8s.io', versions: ['v1'], custom: false } as const
 
 function named(kind: Kind, plural: string, namespaced: boolean, annotations: readonly string[] = []) {
-  return { kind, plural, namespaced, annotations }
+  return { kind, plural, namespaced, annotations, conditions: noConditions }
 }
+
+const noConditions: readonly string[] = []
 
 export const resourceTypes: { readonly [K in Kind]: ResourceType } = {
   Namespace: { ...core, ...named('Namespace', 'namespaces', false, [canaryWeight, distribution]) },
   Node: { ...core, ...named('Node', 'nodes', false) },
   ConfigMap: { ...core, ...named('ConfigMap', 'configmaps', true) },
-  Service: { ...core, ...named('Service', 'services', true, [canaryWeight, distribution]) },
+  Service: {
+    ...core,
+    ...named('Service', 'services', true, [canaryWeight, distribution]),
+    conditions: [waypointBound],
+  },
   Pod: { ...core, ...named('Pod', 'pods', true, [redirection]) },
   EndpointSlice: { ...discovery, ...named('EndpointSlice', 'endpointslices', true) },
   GatewayClass: { ...gatewayApi, ...named('GatewayClass', 'gatewayclasses', false, [binding]) },
@@ -53,14 +63,17 @@ export const resourceTypes: { readonly [K in Kind]: ResourceType } = {
       distribution,
       'istio.io/connect-strategy',
     ]),
+    conditions: ['istio.io/VisibilityApplied', waypointBound, 'istio.io/WaypointMissing'],
   },
   WorkloadEntry: {
     ...networking,
     ...named('WorkloadEntry', 'workloadentries', true, [redirection, 'istio.io/autoRegistrationGroup']),
+    conditions: [waypointBound],
   },
   AuthorizationPolicy: {
     ...security,
     ...named('AuthorizationPolicy', 'authorizationpolicies', true, ['istio.io/dry-run']),
+    conditions: ['WaypointAccepted', 'ZtunnelAccepted'],
   },
   PeerAuthentication: { ...security, ...named('PeerAuthentication', 'peerauthentications', true) },
 }

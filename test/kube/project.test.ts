@@ -25,6 +25,9 @@ const metaRow = {
   created: createdSeconds,
 }
 
+const bound = { type: 'istio.io/WaypointBound', status: 'True', reason: 'r', lastTransitionTime: created }
+const boundRow = { type: bound.type, status: 'True', reason: 'r', message: '', observedGeneration: 0 }
+
 function isFrozenDeep(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true
   return Object.isFrozen(value) && Object.values(value).every(isFrozenDeep)
@@ -151,10 +154,11 @@ describe('a row keeps what an answer can depend on', () => {
       trafficDistribution: 'PreferClose',
       publishNotReadyAddresses: true,
     }
+    const status = { conditions: [{ type: 'Other' }, bound, { ...bound, status: 'False' }] }
     expect(
       projectObject(
         'Service',
-        { metadata: meta({ annotations: { 'networking.istio.io/traffic-distribution': 'any' } }), spec },
+        { metadata: meta({ annotations: { 'networking.istio.io/traffic-distribution': 'any' } }), spec, status },
         cluster,
       ).record,
     ).toStrictEqual({
@@ -172,6 +176,7 @@ describe('a row keeps what an answer can depend on', () => {
       internalTrafficPolicy: 'Local',
       trafficDistribution: 'PreferClose',
       publishNotReadyAddresses: true,
+      conditions: [boundRow],
     })
   })
 
@@ -206,9 +211,13 @@ describe('a row keeps what an answer can depend on', () => {
 
   test('of the objects of a whole cluster', () => {
     const labels = { 'topology.kubernetes.io/region': 'r', 'topology.kubernetes.io/zone': 'z', other: 'x' }
-    expect(projectObject('Node', { metadata: { name: 'n', labels } }, cluster)).toStrictEqual({
+    const taints = [
+      { key: 'cni.istio.io/not-ready', effect: 'NoSchedule' },
+      { key: 'gpu', value: 'a' },
+    ]
+    expect(projectObject('Node', { metadata: { name: 'n', labels }, spec: { taints } }, cluster)).toStrictEqual({
       key: 'c1/n',
-      record: { cluster, name: 'n', region: 'r', zone: 'z', subzone: '' },
+      record: { cluster, name: 'n', region: 'r', zone: 'z', subzone: '', taints: ['cni.istio.io/not-ready', 'gpu'] },
     })
     expect(
       projectObject(
@@ -224,7 +233,7 @@ describe('a row keeps what an answer can depend on', () => {
       projectObject('GatewayClass', { metadata: { name: 'g' }, spec: { controllerName: 'x' } }, cluster),
     ).toStrictEqual({
       key: 'c1/g',
-      record: { cluster, name: 'g', labels: undefined, annotations: undefined },
+      record: { cluster, name: 'g', controller: 'x', labels: undefined, annotations: undefined },
     })
     expect(projectObject('ConfigMap', { metadata: meta(), data: { mesh: 'a: 1', other: 'x' } }, cluster)).toStrictEqual(
       {
@@ -299,10 +308,12 @@ describe('a row keeps what an answer can depend on', () => {
     expect(projectObject('WorkloadEntry', { metadata: meta(), spec }, cluster).record).toStrictEqual({
       ...metaRow,
       spec: { ...spec, labels: {} },
+      conditions: [],
     })
     expect(projectObject('WorkloadEntry', { metadata: meta() }, cluster).record).toStrictEqual({
       ...metaRow,
       spec: { address: '', ports: {}, labels: undefined, network: '', locality: '', weight: 0, serviceAccount: '' },
+      conditions: [],
     })
   })
 
@@ -319,7 +330,10 @@ describe('a row keeps what an answer can depend on', () => {
       workloadSelector: {},
       subjectAltNames: ['s'],
     }
-    const status = { addresses: [{ value: '240.240.0.1', host: 'a.example' }], conditions: [] }
+    const status = {
+      addresses: [{ value: '240.240.0.1', host: 'a.example' }],
+      conditions: [bound, { ...bound, type: 'istio.io/VisibilityApplied', message: 'm', observedGeneration: '7' }],
+    }
     expect(projectObject('ServiceEntry', { metadata: meta(), spec, status }, cluster).record).toStrictEqual({
       ...metaRow,
       hosts: ['a.example'],
@@ -335,6 +349,7 @@ describe('a row keeps what an answer can depend on', () => {
       workloadSelector: {},
       subjectAltNames: ['s'],
       statusAddresses: [{ value: '240.240.0.1', host: 'a.example' }],
+      conditions: [{ ...boundRow, type: 'istio.io/VisibilityApplied', message: 'm', observedGeneration: 7 }, boundRow],
     })
     const bare = projectObject('ServiceEntry', { metadata: meta(), spec: {} }, cluster).record
     expect([bare.resolution, bare.workloadSelector]).toStrictEqual(['NONE', undefined])
@@ -343,17 +358,30 @@ describe('a row keeps what an answer can depend on', () => {
   test('of an authorization policy', () => {
     const rules = [{ from: [{ source: { namespaces: ['x'] } }] }]
     const policy = {
-      metadata: meta({ annotations: { 'istio.io/dry-run': 'true' } }),
+      metadata: meta({ annotations: { 'istio.io/dry-run': 'true' }, generation: 3 }),
       spec: { selector: { matchLabels: {} }, action: 'DENY', rules },
+      status: {
+        conditions: [
+          { ...bound, type: 'ZtunnelAccepted' },
+          { ...bound, type: 'WaypointAccepted' },
+        ],
+      },
     }
     const projected = projectObject('AuthorizationPolicy', policy, cluster).record
     expect(projected).toStrictEqual({
       ...metaRow,
       annotations: { 'istio.io/dry-run': 'true' },
+      generation: 3,
       action: 'DENY',
       targeted: false,
+      targets: [],
+      hasSelector: true,
       selector: {},
       rules,
+      conditions: [
+        { ...boundRow, type: 'WaypointAccepted' },
+        { ...boundRow, type: 'ZtunnelAccepted' },
+      ],
     })
     expect([isFrozenDeep(projected), Object.isFrozen(rules)]).toStrictEqual([true, false])
     expect(
@@ -364,10 +392,14 @@ describe('a row keeps what an answer can depend on', () => {
       ).record,
     ).toStrictEqual({
       ...metaRow,
+      generation: 0,
       action: 'ALLOW',
       targeted: true,
+      targets: [{ group: '', kind: 'Gateway', name: '' }],
+      hasSelector: true,
       selector: undefined,
       rules: undefined,
+      conditions: [],
     })
   })
 

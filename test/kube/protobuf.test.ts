@@ -71,6 +71,14 @@ const condition = fc.record({
   status: fc.constantFrom('True', 'False', 'Unknown'),
 })
 
+const ownCondition = fc.record({
+  type: fc.constantFrom('istio.io/WaypointBound', 'example.org/Other'),
+  status: fc.constantFrom('True', 'False'),
+  reason: fc.constantFrom('', 'WaypointAccepted'),
+  message: fc.constantFrom('', 'ünï'),
+  observedGeneration: optional(fc.nat()),
+})
+
 const bodies: Partial<Record<Kind, fc.Arbitrary<object>>> = {
   Pod: fc.record({
     spec: fc.record({
@@ -113,6 +121,7 @@ const bodies: Partial<Record<Kind, fc.Arbitrary<object>>> = {
       trafficDistribution: optional(fc.constantFrom('PreferClose')),
       publishNotReadyAddresses: optional(fc.boolean()),
     }),
+    status: optional(fc.record({ conditions: optional(fc.array(ownCondition, { maxLength: 3 })) })),
   }),
   EndpointSlice: fc.record({
     addressType: fc.constantFrom('IPv4', 'IPv6', 'FQDN'),
@@ -131,7 +140,13 @@ const bodies: Partial<Record<Kind, fc.Arbitrary<object>>> = {
       { maxLength: 3 },
     ),
   }),
-  Node: fc.constant({ spec: {} }),
+  Node: fc.record({
+    spec: fc.record({
+      taints: optional(
+        fc.array(fc.record({ key: fc.constantFrom('a/b', 'c'), effect: fc.constant('NoSchedule') }), { maxLength: 2 }),
+      ),
+    }),
+  }),
   Namespace: fc.record({
     spec: fc.record({ finalizers: fc.array(name, { maxLength: 1 }) }),
     status: fc.record({ phase: fc.constant('Active') }),

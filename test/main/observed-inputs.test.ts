@@ -5,7 +5,14 @@ import { createInputs } from '../../src/kube/inputs.js'
 import type { NodeRecord } from '../../src/kube/records.js'
 import { observeInputs } from '../../src/main/observed-inputs.js'
 
-const node = (name: string, zone: string): NodeRecord => ({ cluster: 'c', name, region: 'r', zone, subzone: '' })
+const node = (name: string, zone: string): NodeRecord => ({
+  cluster: 'c',
+  name,
+  region: 'r',
+  zone,
+  subzone: '',
+  taints: [],
+})
 
 test('only what really changes is told, and it reaches the table behind', () => {
   const inputs = createInputs(createGraph())

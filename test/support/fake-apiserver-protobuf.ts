@@ -145,7 +145,21 @@ function service(o: Json): Buffer[] {
       optional(spec.internalTrafficPolicy, (p: string) => text(22, p)),
       optional(spec.trafficDistribution, (d: string) => text(23, d)),
     ),
-    message(3, message(1)),
+    message(
+      3,
+      message(1),
+      each(o.status?.conditions, (c: Json) =>
+        message(
+          2,
+          text(1, c.type),
+          text(2, c.status),
+          optional(c.observedGeneration, (n: number) => number(3, n)),
+          message(4),
+          text(5, c.reason),
+          text(6, c.message),
+        ),
+      ),
+    ),
   ]
 }
 
@@ -182,7 +196,14 @@ const writers: Record<string, (object: Json) => Buffer[]> = {
   Pod: pod,
   Service: service,
   EndpointSlice: endpointSlice,
-  Node: () => [message(2, text(1, '10.64.0.0/24')), message(3)],
+  Node: (o) => [
+    message(
+      2,
+      text(1, '10.64.0.0/24'),
+      each(o.spec?.taints, (t: Json) => message(5, text(1, t.key), text(2, t.value), text(3, t.effect))),
+    ),
+    message(3),
+  ],
   Namespace: (o) => [
     message(
       2,
