@@ -2,9 +2,11 @@
 // All tables of the domain in the order in which they are computed: each reads only what stands above it. For store.ts, which serves the result,
 // and explain.ts, which asks the same tables for reasons.
 
-import type { Graph } from '../collection/types.js'
+import type { Collection, Graph } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
+import type { Resource } from '../xds/source.js'
 import { createAddressOwners, type AddressOwners } from './address-owners.js'
+import { createAuthorizations } from './authorizations.js'
 import { createDiscovery, type Discovery } from './discovery.js'
 import { createSliceResources } from './endpoint-slices.js'
 import { createHostnames, type Hostnames } from './hostnames.js'
@@ -41,6 +43,8 @@ export interface Domain {
   readonly sliceTargets: SliceTargets
   readonly profiles: Profiles
   readonly resources: ResourceTables
+  /** Policies, filed under their names. */
+  readonly authorizations: Collection<Resource>
 }
 
 export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptions): Domain {
@@ -51,7 +55,7 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
   const waypoints = createWaypoints(graph, inputs, discovery, networks)
   const references = createWaypointReferences(inputs, waypoints)
   const implicit = options.autoAllowWaypointPolicy
-    ? createImplicitPolicies(graph, inputs, waypoints)
+    ? createImplicitPolicies(graph, inputs, waypoints, mesh)
     : noImplicitPolicies
   const visibilities = createVisibilities(graph, inputs, mesh)
 
@@ -86,5 +90,6 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
     services: hostnames.resources,
     createdOf: (service) => hostnames.createdOf(options.clusterId, service),
   }
-  return { ...reads, visibilities, resources }
+  const authorizations = createAuthorizations(graph, inputs, { mesh, options, policies, implicit })
+  return { ...reads, visibilities, resources, authorizations }
 }

@@ -7,8 +7,8 @@ import type { Change, Collection, Graph } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from '../wire/messages.js'
 import type { Resource, ResourceChange, ResourceSource, ResourceStore } from '../xds/source.js'
+import { createAuthorizationSource } from './authorizations.js'
 import { createDomain } from './domain.js'
-import { createEmptySource } from './empty-source.js'
 import { createExplainer, type Explanation } from './explain.js'
 import { AddressSource } from './lookup.js'
 import type { AddressOptions } from './options.js'
@@ -35,17 +35,27 @@ export function createAddressStore({ graph, inputs, options, log }: AddressStore
   const { pods, workloads, services } = domain.resources
   const addresses = new AddressSource(domain.resources)
   const legacy = new WorkloadSource(addresses)
+  const authorizations = createAuthorizationSource(domain.authorizations)
   const sources = new Map<string, ResourceSource>([
     [ADDRESS_TYPE, addresses],
     [WORKLOAD_TYPE, legacy],
-    [AUTHORIZATION_TYPE, createEmptySource(AUTHORIZATION_TYPE)],
+    [AUTHORIZATION_TYPE, authorizations],
   ])
   const listeners: Listener[] = []
-  followChanges(graph, [pods, ...workloads, services], (changes) => {
-    log.debug({ changed: changes.length, resources: addresses.size }, 'addresses changed')
-    const ofLegacy = legacy.toChanges(changes)
-    const byType = new Map([[ADDRESS_TYPE, changes]])
-    if (ofLegacy.length > 0) byType.set(WORKLOAD_TYPE, ofLegacy)
+  const takeAddresses = followChanges(graph, [pods, ...workloads, services])
+  const takePolicies = followChanges(graph, [domain.authorizations])
+  // One telling for all types: what names a policy and the policy itself change together.
+  graph.afterCommit(() => {
+    const changed = takeAddresses()
+    const byType = new Map<string, readonly ResourceChange[]>([
+      [AUTHORIZATION_TYPE, takePolicies()],
+      [ADDRESS_TYPE, changed],
+      [WORKLOAD_TYPE, legacy.toChanges(changed)],
+    ])
+    for (const [typeUrl, changes] of byType) if (changes.length === 0) byType.delete(typeUrl)
+    if (byType.size === 0) return
+    const counts = { addresses: changed.length, policies: byType.get(AUTHORIZATION_TYPE)?.length ?? 0 }
+    log.debug({ ...counts, resources: addresses.size + authorizations.size }, 'resources changed')
     for (const listener of listeners) listener(byType)
   })
   return {
@@ -59,12 +69,8 @@ export function createAddressStore({ graph, inputs, options, log }: AddressStore
   }
 }
 
-/** Gathers the changes of all tables over a commit; told once each commit that changed anything. */
-function followChanges(
-  graph: Graph,
-  tables: readonly Collection<Resource>[],
-  listener: (changes: readonly ResourceChange[]) => void,
-): void {
+/** Gathers the changes of these tables over a commit; gives them once. */
+function followChanges(graph: Graph, tables: readonly Collection<Resource>[]): () => readonly ResourceChange[] {
   let pending: ResourceChange[] = []
   const gather = (changes: readonly Change<Resource>[]): void => {
     for (const { old: before, now: after } of changes) {
@@ -73,10 +79,9 @@ function followChanges(
     }
   }
   for (const table of tables) graph.onCommit(table, gather)
-  graph.afterCommit(() => {
-    if (pending.length === 0) return
+  return () => {
     const changes = pending
-    pending = []
-    listener(changes)
-  })
+    if (changes.length > 0) pending = []
+    return changes
+  }
 }
