@@ -165,9 +165,13 @@ export class Http2Stream implements Stream {
     if (stream.destroyed || stream.closed) return
     const text = this.#message === '' ? {} : { 'grpc-message': formatStatusMessage(this.#message) }
     stream.sendTrailers({ 'grpc-status': String(this.#status), ...text })
-    // The answer is complete: a client that has not closed its side need not do so.
-    setImmediate(() => {
-      if (!stream.destroyed && !stream.closed) stream.close(constants.NGHTTP2_NO_ERROR)
-    })
+    closeAnswered(stream)
   }
+}
+
+/** After a complete answer: a client that has not closed its side need not do so, and holds no place among the streams of its connection. */
+export function closeAnswered(stream: ServerHttp2Stream): void {
+  setImmediate(() => {
+    if (!stream.destroyed && !stream.closed) stream.close(constants.NGHTTP2_NO_ERROR)
+  })
 }

@@ -17,6 +17,7 @@ import type * as grpc from '@grpc/grpc-js'
 import { shortenText } from '../base/short-text.js'
 import { CALLER_HEADER, formatCaller } from './caller.js'
 import type { Caller } from './caller.js'
+import { closeAnswered } from './http2-stream.js'
 
 const connectionWindowBytes = 64 * 1024 * 1024
 const streamWindowBytes = 512 * 1024
@@ -103,11 +104,14 @@ export class InnerCalls {
       status = toStatus(received, status)
       if ((flags & http2.constants.NGHTTP2_FLAG_END_STREAM) !== 0) {
         stream.respond(toOutgoing(received), { endStream: true })
+        closeAnswered(stream)
         return
       }
       stream.respond(toOutgoing(received), { waitForTrailers: true })
       stream.on('wantTrailers', () => {
-        if (!stream.closed) stream.sendTrailers(trailers)
+        if (stream.closed) return
+        stream.sendTrailers(trailers)
+        closeAnswered(stream)
       })
       request.pipe(stream)
     })
@@ -164,7 +168,7 @@ function makeInner(options: grpc.ServerOptions): Inner {
   // All callers share the connection behind; headers that are too long would end it for all of them.
   const shorten: grpc.ServerInterceptor = (_method, call) =>
     new ServerInterceptingCall(call, {
-      sendStatus: (status, next) => next({ ...status, details: shortenText(status.details ?? '', longestDetails) }),
+      sendStatus: (status, next) => next({ ...status, details: shortenText(status.details, longestDetails) }),
     })
   const methods = new Set<string>()
   class InnerServer extends Server {

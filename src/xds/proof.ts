@@ -6,6 +6,7 @@ import type { Caller } from '../base/caller.js'
 import { ProtocolError, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 import { formatStatusMessage } from '../wire/grpc-frames.js'
+import { closeAnswered } from './http2-stream.js'
 
 const INTERNAL = 13
 
@@ -55,4 +56,5 @@ export function refuseCall(stream: ServerHttp2Stream, status: number, message: s
     { endStream: true },
   )
   stream.resume()
+  closeAnswered(stream)
 }

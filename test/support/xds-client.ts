@@ -349,7 +349,8 @@ export function encodeDeltaRequest(fields: FullFields): Buffer {
   ])
 }
 
-function encodeSotwRequest(fields: FullFields): Buffer {
+/** A DiscoveryRequest. */
+export function encodeSotwRequest(fields: FullFields): Buffer {
   return Buffer.concat([
     ...(fields.node === null ? [] : [bytesField(2, encodeNode(fields.node))]),
     ...(fields.names ?? []).map((name) => textField(3, name)),
