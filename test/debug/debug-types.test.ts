@@ -93,6 +93,12 @@ test('a debug type that nobody makes is answered empty', async () => {
   expect(await types.answer('istio.io/debug/other', ['x'], admin)).toEqual({ entries: [], controlPlane: '' })
 })
 
+test('a page that is not there is answered with a page that says so', async () => {
+  expect(bodies(await types.answer('istio.io/debug', ['wat?x=1'], admin))).toEqual([
+    ['wat?x=1', 'istio.io/debug', 'there is no debug page "wat"\n'],
+  ])
+})
+
 describe('refused, with a status:', () => {
   const someone = ['spiffe://cluster.local/ns/shop/sa/istio-system']
   test.each([
@@ -104,7 +110,6 @@ describe('refused, with a status:', () => {
     ],
     ['no request', { names: [] }, [3, 'exactly one debug request is required']],
     ['two requests', { names: ['syncz', 'adsz'] }, [3, 'exactly one debug request is required']],
-    ['a page that is not there', { names: ['wat?x=1'] }, [3, 'there is no debug page "wat"']],
   ])('%s', async (_what, asked, [status, message]) => {
     const { typeUrl, names, identities } = { typeUrl: 'istio.io/debug', names: [], identities: admin, ...asked }
     await expect(types.answer(typeUrl, names, identities)).rejects.toMatchObject({ status, message })
