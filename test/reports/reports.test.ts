@@ -38,7 +38,8 @@ describe('fault reports', () => {
         room = new Room(report)
         expect(await play(room, report)).toEqual([])
       },
-      report.needs?.includes('load') === true ? 600_000 : 120_000,
+      // A limit against hanging alone: how long a case takes says nothing.
+      900_000,
     )
   }
 })
