@@ -34,7 +34,6 @@ beforeAll(async () => {
   const metadata = { ...behind.metadata, labels: { 'istio.io/use-waypoint': 'way' } }
   await objects.create({ ...behind, metadata })
   room = await ClusterRoom.open(api, markers)
-  stopHurry = room.hurry()
 }, apiServerStartTimeoutMs)
 
 afterEach(() => everything.forget())
@@ -62,6 +61,7 @@ testReal(
     ])
     expect(room.log.records.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([])
     expect(everything.held.has(shop)).toBe(true)
+    stopHurry = room.hurry()
   },
   timeoutMs,
 )

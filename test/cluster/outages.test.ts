@@ -33,6 +33,9 @@ let space = ''
 
 const host = (name: string): string => `${space}/${name}.${space}.svc.cluster.local`
 const uid = (name: string): string => `Kubernetes//Pod/${space}/${name}`
+const entry = (name: string): string => `Kubernetes/networking.istio.io/WorkloadEntry/${space}/${name}`
+/** A pod, a service with its members, a machine that will leave and a pod that is yet to come. */
+const askedFor = (): string[] => [`/10.1.${n}.5`, host('cart'), `/198.51.100.${n}`, `/10.1.${n}.7`]
 const ref = <K extends string>(kind: K, name: string): { kind: K; namespace: string; name: string } => ({
   kind,
   namespace: space,
@@ -48,7 +51,7 @@ afterAll(async () => {
   if (!('unavailable' in started)) await api.stop()
 })
 
-/** The mesh that each test finds, with a client of everything and one that asks for a pod, a service with its members, and somebody to come. */
+/** The mesh that each test finds, with a client of everything and one of a few names. */
 beforeEach(async () => {
   if ('unavailable' in started) return
   n++
@@ -65,10 +68,11 @@ beforeEach(async () => {
   await objects.create(gateway(space, 'way', `10.96.${n}.9`))
   await objects.create(serviceEntry(space, 'vault', 'vault.example', `203.0.113.${n}`))
   await objects.create(workloadEntry(space, 'vm', 'vault', `192.0.2.${n}`))
+  await objects.create(workloadEntry(space, 'leaver', 'none', `198.51.100.${n}`))
   room = await ClusterRoom.open(api, markers)
   await room.server.started
   everything = await room.connect()
-  asking = await room.connect(`/10.1.${n}.5`, host('cart'), `/10.1.${n}.7`)
+  asking = await room.connect(...askedFor())
   await room.settle()
   for (const client of room.clients) client.forget()
 })
@@ -77,10 +81,10 @@ afterEach(async () => {
   if (!('unavailable' in started)) await room.close()
 })
 
-/** Changes of most kinds, none of which has a part in what another one changes. */
+/** Changes of most kinds, none of which has a part in what another one changes. No pod goes: a real one changes first, and then goes. */
 async function changeThings(): Promise<void> {
   await objects.patch(ref('Pod', 'web'), { metadata: { labels: { 'app.kubernetes.io/name': 'renamed' } } })
-  await objects.remove(ref('Pod', 'cart'))
+  await objects.remove(ref('WorkloadEntry', 'leaver'))
   await objects.create({ ...pod(space, 'new'), status: addressed(`10.1.${n}.7`) })
   await objects.remove(ref('Service', 'old'))
   await objects.create(service(space, 'young', {}, `10.96.${n}.5`))
@@ -90,12 +94,11 @@ async function changeThings(): Promise<void> {
 
 /** What they lead to. */
 function expectThingsChanged(): void {
-  const vm = `Kubernetes/networking.istio.io/WorkloadEntry/${space}/vm`
   expect(everything.news).toEqual({
-    sent: [uid('web'), uid('new'), host('young'), host('lone'), vm].sort(),
-    removed: [uid('cart'), host('old')].sort(),
+    sent: [uid('web'), uid('new'), host('young'), host('lone'), entry('vm')].sort(),
+    removed: [entry('leaver'), host('old')].sort(),
   })
-  expect(asking.news).toEqual({ sent: [uid('web'), uid('new')].sort(), removed: [uid('cart')] })
+  expect(asking.news).toEqual({ sent: [uid('web'), uid('new')].sort(), removed: [entry('leaver')] })
   for (const client of [everything, asking]) expect(client.repeated).toEqual([])
 }
 
@@ -105,7 +108,7 @@ async function expectServed(): Promise<void> {
   expect([everything.count, asking.count]).toEqual([0, 0])
   const newcomer = await room.connect()
   expect(newcomer.held).toEqual(everything.held)
-  expect((await room.ctl('whatis', `10.1.${n}.6`)).exit).toBe(0)
+  expect((await room.ctl('whatis', `198.51.100.${n}`)).exit).toBe(0)
   expect((await room.ctl('whatis', `10.1.${n}.7`)).exit).toBe(1)
   room.clients.splice(room.clients.indexOf(newcomer), 1)
   newcomer.close()
@@ -126,8 +129,8 @@ testReal(
     await api.restart()
     await room.settleAfterOutage()
     expect([everything.count, asking.count]).toEqual([0, 0])
-    await room.change(() => objects.remove(ref('Pod', 'cart')))
-    expect([everything.news, asking.news]).toEqual(Array(2).fill({ sent: [], removed: [uid('cart')] }))
+    await room.change(() => objects.remove(ref('WorkloadEntry', 'leaver')))
+    expect([everything.news, asking.news]).toEqual(Array(2).fill({ sent: [], removed: [entry('leaver')] }))
   },
   timeoutMs,
 )
@@ -225,7 +228,7 @@ testProgram(
     try {
       const [its, itsAsking] = await Promise.all([
         RoomClient.connect(program.port, ['*']),
-        RoomClient.connect(program.port, [`/10.1.${n}.5`, host('cart'), `/10.1.${n}.7`]),
+        RoomClient.connect(program.port, askedFor()),
       ])
       expect(its.held).toEqual(everything.held)
       expect(itsAsking.held).toEqual(asking.held)
@@ -253,7 +256,7 @@ testProgram(
       expect([its.news, itsAsking.news]).toEqual([everything.news, asking.news])
       expect([its.repeated, itsAsking.repeated]).toEqual([[], []])
       expect(its.held).toEqual(everything.held)
-      expect(await Promise.all([ask(`10.1.${n}.7`), ask(`10.1.${n}.6`)])).toEqual([[uid('new')], 1])
+      expect(await Promise.all([ask(`10.1.${n}.7`), ask(`198.51.100.${n}`)])).toEqual([[uid('new')], 1])
 
       const [code, ...ends] = await Promise.all([
         program.stop(),
