@@ -25,7 +25,7 @@ import { createServiceCandidates } from './services.js'
 import { createSliceTargets, type SliceTargets } from './slice-targets.js'
 import { createVisibilities, type Visibilities } from './visibility.js'
 import { createWaypointReferences, type WaypointReferences } from './waypoint-reference.js'
-import { createWaypoints } from './waypoints.js'
+import { createWaypoints, type Waypoints } from './waypoints.js'
 import { createWorkloadEntryResources, toEntryLabelSet } from './workload-entries.js'
 
 export interface Domain {
@@ -35,6 +35,7 @@ export interface Domain {
   readonly discovery: Discovery
   readonly networks: Networks
   readonly networkGateways: NetworkGateways
+  readonly waypoints: Waypoints
   readonly references: WaypointReferences
   readonly visibilities: Visibilities
   readonly hostnames: Hostnames
@@ -91,5 +92,5 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
     createdOf: (service) => hostnames.createdOf(options.clusterId, service),
   }
   const authorizations = createAuthorizations(graph, inputs, { mesh, options, policies, implicit })
-  return { ...reads, visibilities, resources, authorizations }
+  return { ...reads, waypoints, visibilities, resources, authorizations }
 }

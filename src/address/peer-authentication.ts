@@ -3,6 +3,13 @@
 // whoever lists policies and whoever converts them must never disagree.
 
 import type { Labels, PeerAuthenticationRecord } from '../kube/records.js'
+import {
+  AuthorizationAction,
+  AuthorizationScope,
+  type AuthorizationMessage,
+  type Clause,
+  type Group,
+} from '../wire/authorization-encoder.js'
 import { isEmptyLabels } from './labels.js'
 import { isSubset } from './selectors.js'
 
@@ -76,14 +83,59 @@ export function toPortRules(policy: PeerPolicy, parentStrict: boolean): PortRule
   return ports.length === 0 ? undefined : { kind, ports }
 }
 
+const convertedPrefix = 'converted_peer_authentication_'
+const staticStrictName = 'istio_converted_static_strict'
+
 /** Name of the policy that a port-level one is converted to. */
 export function formatConvertedName({ namespace, name }: Pick<PeerPolicy, 'namespace' | 'name'>): string {
-  return `${namespace}/converted_peer_authentication_${name}`
+  return `${namespace}/${convertedPrefix}${name}`
+}
+
+/** Name of the PeerAuthentication behind a converted policy's name (without namespace); undefined for any other name. */
+export function parseConvertedName(name: string): string | undefined {
+  return name.startsWith(convertedPrefix) ? name.slice(convertedPrefix.length) : undefined
 }
 
 /** Name of the one policy that turns away whoever has no identity. */
 export function formatStaticStrictName(rootNamespace: string): string {
-  return `${rootNamespace}/istio_converted_static_strict`
+  return `${rootNamespace}/${staticStrictName}`
+}
+
+const withoutIdentity: Clause = [{ notPrincipals: [{ kind: 'presence' }] }]
+
+/** That one policy. */
+export function toStaticStrictMessage(rootNamespace: string): AuthorizationMessage {
+  return toDenial(rootNamespace, staticStrictName, [[withoutIdentity]])
+}
+
+/** What the ports of a policy are converted to; undefined when nobody lists it, because they change nothing or it selects nobody by labels. */
+export function toConvertedMessage(
+  policy: PeerPolicy,
+  parentStrict: boolean,
+  rootNamespace: string,
+): AuthorizationMessage | undefined {
+  if (policy.namespace === rootNamespace || isEmptyLabels(policy.selector)) return undefined
+  const rules = toPortRules(policy, parentStrict)
+  if (rules === undefined) return undefined
+  const groups =
+    rules.kind === 'strict'
+      ? rules.ports.map((port): Group => [[{ notPrincipals: [{ kind: 'presence' }], destinationPorts: [port] }]])
+      : [toExemption(rules.ports, policy.mode === 'STRICT', parentStrict)]
+  return toDenial(policy.namespace, `${convertedPrefix}${policy.name}`, groups)
+}
+
+/** Who has no identity, and comes to none of the ports. Said twice when both levels are strict, as it always was on the wire. */
+function toExemption(ports: readonly number[], policyStrict: boolean, parentStrict: boolean): Group {
+  return [
+    ...(policyStrict ? [withoutIdentity] : []),
+    ...ports.map((port): Clause => [{ notDestinationPorts: [port] }]),
+    ...(parentStrict ? [withoutIdentity] : []),
+  ]
+}
+
+function toDenial(namespace: string, name: string, groups: readonly Group[]): AuthorizationMessage {
+  const scope = AuthorizationScope.WORKLOAD_SELECTOR
+  return { namespace, name, scope, action: AuthorizationAction.DENY, groups, dryRun: false }
 }
 
 /** The policies that a workload with these winners lists. */

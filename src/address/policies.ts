@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of the policies that a workload lists: AuthorizationPolicies that select it, then what PeerAuthentications come to.
-// Only selectors matter here; what a policy says is for whoever converts it.
+// Only selectors matter here; what a policy says is policy-conversion.ts, and authorizations.ts makes resources of the same policies by the same questions.
 
-import { parseBoolean } from '../base/go-values.js'
-import type { Graph, Read } from '../collection/types.js'
+import type { Collection, Graph, Read } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import { objectKey, type AuthorizationPolicyRecord, type Labels } from '../kube/records.js'
 import type { Discovery } from './discovery.js'
 import { isSameRow } from './equal.js'
-import { annotationKeys, labelOf } from './labels.js'
 import type { Mesh } from './mesh.js'
 import type { AddressOptions } from './options.js'
 import { selectPeerWinners, toPeerPolicyNames, type PeerPolicy, type PeerWinners } from './peer-authentication.js'
+import { selectRefusal } from './policy-conversion.js'
 import { isSubset } from './selectors.js'
 
 /** Whose policies: the labels are those that selectors see. */
@@ -22,7 +21,16 @@ export interface PolicySubject {
   readonly labels: Labels | undefined
 }
 
+/** One that is seen. */
+export interface SeenPeer extends PeerPolicy {
+  readonly cluster: string
+}
+
 export interface Policies {
+  /** Every PeerAuthentication that is seen, whether it counts for anybody or not. */
+  readonly peers: Collection<SeenPeer>
+  /** False: another revision's, or in a namespace that is not seen. */
+  isSeen(read: Read, policy: AuthorizationPolicyRecord): boolean
   /** In the order in which a workload lists them, implicit ones aside. */
   namesFor(read: Read, subject: PolicySubject): readonly string[]
   /** The PeerAuthentications that count for it. */
@@ -36,33 +44,29 @@ interface Selecting {
   readonly selector: Labels
 }
 
-interface PeerRow extends PeerPolicy {
-  readonly cluster: string
-}
-
 export function createPolicies(
   graph: Graph,
   inputs: Inputs,
   visible: { readonly discovery: Discovery; readonly mesh: Mesh; readonly options: AddressOptions },
 ): Policies {
   const { discovery, mesh, options } = visible
+  const isSeen = (read: Read, policy: Pick<AuthorizationPolicyRecord, 'cluster' | 'namespace' | 'labels'>): boolean =>
+    discovery.isOurRevision(policy.labels) && discovery.isSeen(read, policy)
   const selecting = graph.derive(
     'selecting policies',
     inputs.AuthorizationPolicy,
     (policy, read): Selecting | undefined => {
-      if (!discovery.isOurRevision(policy.labels) || !discovery.isSeen(read, policy)) return undefined
       const { cluster, namespace, name, selector } = policy
-      return selector !== undefined && isEnforceable(policy, options.dryRunPolicies)
-        ? { cluster, namespace, name, selector }
-        : undefined
+      if (selector === undefined || selectRefusal(policy, options.dryRunPolicies) !== undefined) return undefined
+      return isSeen(read, policy) ? { cluster, namespace, name, selector } : undefined
     },
     { key: ({ cluster, namespace, name }) => objectKey(cluster, namespace, name), equal: isSameRow },
   )
   const peers = graph.derive(
     'peer authentications',
     inputs.PeerAuthentication,
-    (peer, read): PeerRow | undefined => {
-      if (!discovery.isOurRevision(peer.labels) || !discovery.isSeen(read, peer)) return undefined
+    (peer, read): SeenPeer | undefined => {
+      if (!isSeen(read, peer)) return undefined
       const { cluster, namespace, name, created, selector, mode, portModes } = peer
       return { cluster, namespace, name, created, selector, mode, portModes }
     },
@@ -82,6 +86,8 @@ export function createPolicies(
     )
 
   return {
+    peers,
+    isSeen,
     namesFor(read, subject) {
       const root = mesh.identity(read).rootNamespace
       const names = scopes(subject, root)
@@ -93,22 +99,5 @@ export function createPolicies(
       return [...names, ...toPeerPolicyNames(peersFor(read, subject, root), root)]
     },
     peersFor: (read, subject) => peersFor(read, subject, mesh.identity(read).rootNamespace),
-  }
-}
-
-/** Would the policy be converted for workloads at all? */
-export function isEnforceable(policy: AuthorizationPolicyRecord, dryRunPolicies: boolean): boolean {
-  const isServed = policy.action === 'ALLOW' || policy.action === 'DENY'
-  return isServed && !policy.targeted && (dryRunPolicies || !isDryRun(policy))
-}
-
-function isDryRun(policy: AuthorizationPolicyRecord): boolean {
-  const text = labelOf(policy.annotations, annotationKeys.dryRun)
-  if (text === undefined) return false
-  try {
-    return parseBoolean(text)
-  } catch {
-    // What is no boolean is not true.
-    return false
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a message to the published row: encoded once, hashed once, and nothing kept that the bytes hold already except what look-ups need.
 
+import { encodeAuthorizationEntry, type AuthorizationMessage } from '../wire/authorization-encoder.js'
 import { encodeServiceEntry, encodeWorkloadEntry } from '../wire/entry.js'
 import { HealthPolicy, type ServiceMessage, type WorkloadMessage } from '../wire/messages.js'
 import type { AddressRange, Resource } from '../xds/source.js'
@@ -24,6 +25,7 @@ export function toWorkloadResource(workload: WorkloadMessage, parents?: readonly
     node: workload.node,
     ranges: noRanges,
     bringsMembers: false,
+    needs: workload.authorizationPolicies,
   }
 }
 
@@ -41,6 +43,22 @@ export function toServiceResource(service: ServiceMessage): Resource {
     node: '',
     ranges: ranges.length === 0 ? noRanges : ranges,
     bringsMembers: service.loadBalancing?.healthPolicy === HealthPolicy.ALLOW_ALL,
+    needs: noTexts,
+  }
+}
+
+/** Policies have no versions: whoever comes back is told all of them again. */
+export function toPolicyResource(policy: AuthorizationMessage): Resource {
+  return {
+    name: `${policy.namespace}/${policy.name}`,
+    version: '',
+    entry: encodeAuthorizationEntry(policy),
+    aliases: noTexts,
+    parents: noTexts,
+    node: '',
+    ranges: noRanges,
+    bringsMembers: false,
+    needs: noTexts,
   }
 }
 

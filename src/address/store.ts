@@ -8,7 +8,7 @@ import type { Inputs } from '../kube/inputs.js'
 import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from '../wire/messages.js'
 import type { Resource, ResourceChange, ResourceSource, ResourceStore } from '../xds/source.js'
 import { createAuthorizationSource } from './authorizations.js'
-import { createDomain } from './domain.js'
+import { createDomain, type Domain } from './domain.js'
 import { createExplainer, type Explanation } from './explain.js'
 import { AddressSource } from './lookup.js'
 import type { AddressOptions } from './options.js'
@@ -18,6 +18,8 @@ export interface AddressStore {
   readonly store: ResourceStore
   /** Where a resource comes from and why it is as it is; undefined when nobody has that name. As of the last commit. */
   explain(name: string): Explanation | undefined
+  /** The tables behind it, for whoever derives more from them. */
+  readonly domain: Domain
 }
 
 export interface AddressStoreParts {
@@ -66,6 +68,7 @@ export function createAddressStore({ graph, inputs, options, log }: AddressStore
       },
     },
     explain: createExplainer(domain, addresses),
+    domain,
   }
 }
 

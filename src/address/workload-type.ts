@@ -57,6 +57,8 @@ export class WorkloadSource implements ResourceSource {
   }
 }
 
+const noNames: readonly string[] = Object.freeze([])
+
 /** Says what the Address says, and encodes the bare workload when it is first written. */
 class WorkloadResource implements Resource {
   private made: Uint8Array | undefined
@@ -83,6 +85,9 @@ class WorkloadResource implements Resource {
   }
   get bringsMembers(): boolean {
     return this.address.bringsMembers
+  }
+  get needs(): readonly string[] {
+    return this.address.needs ?? noNames
   }
   get entry(): Uint8Array | undefined {
     if (this.made === undefined && this.address.entry !== undefined && !isServiceName(this.name))

@@ -31,6 +31,8 @@ export interface Resource {
   readonly ranges: readonly AddressRange[]
   /** True: whenever this resource is sent because it changed, its members must go along although they did not. */
   readonly bringsMembers: boolean
+  /** Names of policies that a client must hold before it acts on this resource, or it is open to everybody for a moment. Absent: none. */
+  readonly needs?: readonly string[]
 }
 
 /** A resource differs between two commits; never both absent, never of equal bytes and aliases. */

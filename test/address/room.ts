@@ -12,7 +12,8 @@ import { clusterKey, objectKey, type Kind } from '../../src/kube/records.js'
 import { parseKind, resourceTypes } from '../../src/kube/resources.js'
 import { decodeAddress } from '../../src/wire/address-decoder.js'
 import { decodeEntry } from '../../src/wire/entry.js'
-import { ADDRESS_TYPE, type ServiceMessage, type WorkloadMessage } from '../../src/wire/messages.js'
+import { toAuthorizationJson, type AuthorizationJson } from '../../src/wire/authorization-json.js'
+import { ADDRESS_TYPE, AUTHORIZATION_TYPE, type ServiceMessage, type WorkloadMessage } from '../../src/wire/messages.js'
 import type { Resource, ResourceChange, ResourceSource } from '../../src/xds/source.js'
 
 /** What every Kubernetes object has; the rest is read by the projections. */
@@ -42,8 +43,9 @@ export class Room {
   readonly options: AddressOptions
   readonly address: AddressStore
   readonly source: ResourceSource
+  readonly policies: ResourceSource
   readonly failures: { readonly collection: string; readonly key: string; readonly error: unknown }[] = []
-  #changes: readonly ResourceChange[] = []
+  #changes: ReadonlyMap<string, readonly ResourceChange[]> = new Map()
 
   constructor(options: Partial<AddressOptions> = {}) {
     this.options = { ...defaultAddressOptions, ...options }
@@ -56,8 +58,9 @@ export class Room {
       log: silentLogger,
     })
     this.source = this.address.store.source(ADDRESS_TYPE)!
+    this.policies = this.address.store.source(AUTHORIZATION_TYPE)!
     this.address.store.onCommit((changes) => {
-      this.#changes = changes.get(ADDRESS_TYPE) ?? []
+      this.#changes = changes
     })
   }
 
@@ -80,19 +83,32 @@ export class Room {
     }
   }
 
+  /** Gives the changes of addresses. */
   commit(): Pushed {
-    this.#changes = []
+    this.#changes = new Map()
     this.graph.commit()
+    return this.pushed(ADDRESS_TYPE)
+  }
+
+  /** What the last commit changed of a type. */
+  pushed(typeUrl: string): Pushed {
+    const changes = this.#changes.get(typeUrl) ?? []
     return {
-      changed: this.#changes
+      changed: changes
         .filter((change) => change.after !== undefined)
         .map((change) => change.name)
         .sort(),
-      removed: this.#changes
+      removed: changes
         .filter((change) => change.after === undefined)
         .map((change) => change.name)
         .sort(),
     }
+  }
+
+  /** A policy as proxies are told it. */
+  policy(name: string): AuthorizationJson | undefined {
+    const found = this.policies.get(name)
+    return found && toAuthorizationJson(bodyOf(found), { ip: 'text' })
   }
 
   /** Sets and commits. */
