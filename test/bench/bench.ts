@@ -40,7 +40,9 @@ function say(text: string): void {
   process.stderr.write(`${((performance.now() - beganAt) / 1000).toFixed(0).padStart(4)} s  ${text}\n`)
 }
 
-function add(row: Row): void {
+function add({ target, ...measured }: Row): void {
+  // What should be reached is said of the full sizes.
+  const row: Row = quick || target === undefined ? measured : { ...measured, target }
   rows.push(row)
   say(`${row.figure}: ${row.addressd.toFixed(2)} ${row.unit}, plain ${row.plain?.toFixed(2) ?? '-'}`)
 }

@@ -111,7 +111,7 @@ export async function readAll(port: number): Promise<ReadonlyMap<string, { versi
   const all = new Map<string, { version: string; address: Json }>()
   for (const { name, version, resource } of response.resources ?? []) {
     const value = resource?.value as Uint8Array | undefined
-    all.set(name ?? '', { version: version ?? '', address: messages.address.decode(value ?? new Uint8Array()) as Json })
+    all.set(name ?? '', { version: version ?? '', address: messages.address.decode(value ?? new Uint8Array()) })
   }
   return all
 }
