@@ -8,7 +8,7 @@ import { deepStrictEqual, notStrictEqual, strictEqual } from 'node:assert'
 import { defaultAddressOptions, type AddressOptions } from '../../src/address/options.js'
 import { projectObject } from '../../src/kube/project.js'
 import type { Kind } from '../../src/kube/records.js'
-import { ADDRESS_TYPE, WORKLOAD_TYPE } from '../../src/wire/messages.js'
+import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from '../../src/wire/messages.js'
 import type { Resource, ResourceSource } from '../../src/xds/source.js'
 import { Room, type KubeObject, type ObjectName } from './room.js'
 import { events, knownKeys, knownNodes, toName, type Event } from './universe.js'
@@ -17,7 +17,17 @@ const total = Number(process.env.SPINE_EVENTS ?? 20_000)
 const seed = Number(process.env.SPINE_SEED ?? Date.now() & 0x7fffffff)
 const length = 80
 
-const toText = ({ name, version, aliases, entry, parents, node, ranges, bringsMembers }: Resource): string =>
+const toText = ({
+  name,
+  version,
+  aliases,
+  entry,
+  parents,
+  node,
+  ranges,
+  bringsMembers,
+  needs = [],
+}: Resource): string =>
   [
     name,
     version,
@@ -27,6 +37,7 @@ const toText = ({ name, version, aliases, entry, parents, node, ranges, bringsMe
     node,
     ranges.map((r) => `${r.network} ${Buffer.from(r.address).toString('hex')} ${r.length}`).join(),
     bringsMembers,
+    needs.join(),
   ].join(' | ')
 
 const toTexts = (resources: Iterable<Resource>): readonly string[] => [...resources].map(toText).sort()
@@ -40,6 +51,14 @@ function ask(source: ResourceSource, keys: readonly string[]): Readonly<Record<s
     members: Object.fromEntries(keys.map((key) => [key, toTexts(source.members(key))])),
     local: Object.fromEntries(knownNodes.map((node) => [node, toTexts(source.local(node))])),
   }
+}
+
+const toNames = (source: ResourceSource): readonly string[] => [...source.all()].map((resource) => resource.name)
+
+/** A name that leads nowhere is a policy that nobody enforces. */
+function checkPoliciesResolve(room: Room): void {
+  for (const { name, needs = [] } of room.source.all())
+    for (const policy of needs) strictEqual(room.policies.get(policy)?.name, policy, `${name} lists ${policy}`)
 }
 
 /** Objects as a cluster holds them. */
@@ -102,6 +121,7 @@ class Follower {
 function check(options: AddressOptions, happened: readonly Event[]): void {
   const room = new Room(options)
   const follower = new Follower(room, ADDRESS_TYPE)
+  const ofPolicies = new Follower(room, AUTHORIZATION_TYPE)
   const cluster = new Cluster()
   let commits = 0
   for (const event of [...happened, { event: 'commit' } as const]) {
@@ -110,6 +130,8 @@ function check(options: AddressOptions, happened: readonly Event[]): void {
     if (event.event !== 'commit') continue
     room.commit()
     deepStrictEqual(toTexts(room.source.all()), follower.held())
+    deepStrictEqual(toTexts(room.policies.all()), ofPolicies.held())
+    checkPoliciesResolve(room)
     if (++commits % 4 === 0) compare(room, cluster)
   }
   compare(room, cluster)
@@ -120,6 +142,8 @@ function compare(room: Room, cluster: Cluster): void {
   fresh.apply(...cluster.all())
   const keys = [...new Set([...knownKeys, ...room.names(), ...fresh.names()])]
   deepStrictEqual(ask(room.source, keys), ask(fresh.source, keys))
+  const policies = [...toNames(room.policies), ...toNames(fresh.policies), 'a/x', 'a/none']
+  deepStrictEqual(ask(room.policies, policies), ask(fresh.policies, policies))
   const legacy = room.address.store.source(WORKLOAD_TYPE)!
   deepStrictEqual(toTexts(legacy.all()), toTexts(fresh.address.store.source(WORKLOAD_TYPE)!.all()))
   for (const name of room.names()) strictEqual(room.address.explain(name)?.name, name)

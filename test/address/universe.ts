@@ -93,6 +93,15 @@ const endpoint = fc.record({
   serviceAccount: of('', 's'),
 })
 
+const policyRule = of<unknown>(
+  {},
+  { from: [{ source: { namespaces: ['a*'], serviceAccounts: ['s', 'b/s'] } }] },
+  { to: [{ operation: { ports: ['80', 'http'] } }, { operation: { notPorts: ['http'] } }] },
+  { to: [{ operation: { paths: ['/'], ports: ['80'] } }] },
+  { when: [{ key: 'source.ip', values: ['10.0.0.0/8', 'bad'] }] },
+  { from: [{ source: { principals: ['*'] } }], when: [{ key: 'request.headers[x]', values: ['1'] }] },
+)
+
 const shapes: readonly Shape[] = [
   {
     ...{ apiVersion: 'v1', kind: 'Namespace', namespaced: false, names: namespaces },
@@ -228,6 +237,7 @@ const shapes: readonly Shape[] = [
       spec: fc.record({
         selector: maybe(fc.record({ matchLabels: selector })),
         action: mostly('ALLOW', 'DENY', 'AUDIT'),
+        rules: maybe(few(policyRule)),
         targetRefs: mostly<unknown>(undefined, [{ kind: 'Gateway', name: 'x' }]),
       }),
     },
