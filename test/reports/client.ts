@@ -138,14 +138,14 @@ export class ReportClient {
       freezable: true,
       node: toNode(this.name, this.#nodeName),
     })
-    const held = resume ? Object.fromEntries([...this.model.held.values()].map((r) => [r.name, r.version])) : {}
+    const held = resume ? [...this.model.held.values()].map((r) => [r.name, r.version] as const) : []
     const request = this.#toRequest(action)
     const star = this.#open === 'onDemand' || (request.subscribe?.length ?? 0) > 0 ? ['*'] : []
     this.#send({
       ...request,
       subscribe: [...star, ...(request.subscribe ?? [])],
       unsubscribe: [...(this.#open === 'onDemand' ? ['*'] : []), ...(request.unsubscribe ?? [])],
-      initial: { ...held, ...request.initial },
+      initial: new Map([...held, ...toEntries(request.initial)]),
     })
   }
 
@@ -170,9 +170,7 @@ export class ReportClient {
 
   #send(request: RequestFields): void {
     for (const name of request.subscribe ?? []) this.#asked.add(name)
-    const { initial } = request
-    for (const name of initial instanceof Map ? initial.keys() : Object.keys(initial ?? {}))
-      this.#asked.add(name as string)
+    for (const [name] of toEntries(request.initial)) this.#asked.add(name)
     this.#stream?.send(request)
   }
 
@@ -195,6 +193,10 @@ export class ReportClient {
     this.applied.push({ changed, repeated, removed, removedAll })
     this.onApplied()
   }
+}
+
+function toEntries(initial: RequestFields['initial']): readonly (readonly [name: string, version: string])[] {
+  return initial instanceof Map ? [...(initial as ReadonlyMap<string, string>)] : Object.entries(initial ?? {})
 }
 
 /** Name, version and content of a received resource. */

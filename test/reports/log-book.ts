@@ -52,7 +52,7 @@ export function selectRecords(records: readonly LogRecord[], level: string): Log
 export function formatRecord(record: LogRecord): string {
   const fields = JSON.stringify(record.fields, (_key, value: unknown) =>
     value instanceof Error
-      ? `${value.message} ${String(value.cause ?? '')}`
+      ? `${value.message} ${value.cause instanceof Error ? value.cause.message : ''}`
       : typeof value === 'bigint'
         ? String(value)
         : value,

@@ -104,6 +104,6 @@ export function sameTexts(actual: readonly string[], expected: readonly string[]
 }
 
 function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'nothing'
+  const text = value === undefined ? 'nothing' : JSON.stringify(value)
   return text.length > 600 ? `${text.slice(0, 600)}…` : text
 }
