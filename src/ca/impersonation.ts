@@ -50,7 +50,7 @@ export function checkImpersonation(caller: Caller, identity: string, rules: Impe
   }
   const wanted = parseSpiffeId(identity)
   if (wanted === undefined) return refuse('the identity is no SPIFFE id of a service account')
-  if (!rules.trustDomains().includes(wanted.trustDomain)) {
+  if (!rules.trustDomains().some((domain) => domain.replaceAll('@', '.') === wanted.trustDomain)) {
     return refuse(`trust domain ${wanted.trustDomain} is neither ours nor an alias of it`)
   }
   if (podName === '' || podUid === '') return refuse('the token of the caller is not bound to a pod')

@@ -31,7 +31,7 @@ export async function checkRevocation(crl: NamedText, chain: NamedText): Promise
     const judged = await Promise.all(
       lists.map(async (list) => {
         try {
-          return await list.verify({ publicKey: signer }, webcrypto as Crypto)
+          return await list.verify({ publicKey: signer }, webcrypto)
         } catch {
           return false // Another kind of key than the list's: not its signer.
         }

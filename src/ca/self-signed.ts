@@ -160,7 +160,7 @@ export class SelfSignedAuthority implements Authority {
       else this.#stored = stored
       await this.#renewIfDue(signal)
     } catch (error) {
-      if (signal.aborted) return
+      if (isAborted(signal)) return
       const fields = { store: store.name, error: formatError(error) }
       if (error instanceof InvalidInput) log.error(fields, 'stored root cannot be used; the one in memory stays')
       else log.warn(fields, 'stored root could not be checked; the one in memory stays')
@@ -233,3 +233,6 @@ function isDifferent(one: RootTexts, other: RootTexts): boolean {
     squeeze(one.privateKey) !== squeeze(other.privateKey)
   )
 }
+
+/** A function, lest the compiler believes that a signal cannot abort while something is awaited. */
+const isAborted = (signal: AbortSignal): boolean => signal.aborted

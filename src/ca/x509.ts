@@ -30,6 +30,6 @@ export function loadX509(): Promise<typeof x509> {
 async function load(): Promise<typeof x509> {
   await import('reflect-metadata')
   const library = await import('@peculiar/x509')
-  library.cryptoProvider.set(webcrypto as Crypto)
+  library.cryptoProvider.set(webcrypto)
   return library
 }
