@@ -84,7 +84,7 @@ export class Definitions {
         continue
       }
       if (reading.type === 'good') {
-        const { identity, record, notices } = reading
+        const { identity, record, notices, falseAddresses } = reading
         definitions.push({ file, order, line, identity, record })
         for (const reason of notices) {
           problems.push({
@@ -93,6 +93,15 @@ export class Definitions {
             line,
             object: identity.subject,
             reason,
+          })
+        }
+        if (falseAddresses !== undefined) {
+          problems.push({
+            subject: `${identity.subject} (addresses)`,
+            message: 'a manifest has an address that is none',
+            line,
+            object: identity.subject,
+            reason: falseAddresses,
           })
         }
         continue

@@ -4,6 +4,7 @@
 
 import { InvalidInput } from '../base/errors.js'
 import { completeObject } from './defaults.js'
+import { findFalseAddresses } from './false-addresses.js'
 import type { ManifestItem } from './file-manifest.js'
 import { isJsonObject } from './part.js'
 import { formatSubject, projectObject } from './project.js'
@@ -31,6 +32,8 @@ export type Reading =
       readonly identity: Identity
       readonly record: RecordByKind[Kind]
       readonly notices: readonly string[]
+      /** What stands where an address is due and is none. */
+      readonly falseAddresses: string | undefined
     }
   /** Without an identity it cannot be told which object was meant; `kind` is set when at least that is known. */
   | {
@@ -98,12 +101,15 @@ function readKnown(kind: Kind, apiVersion: string, value: Readonly<Record<string
     }
   }
   try {
-    return { type: 'good', identity, record: projectObject(kind, object, place.cluster).record, notices }
+    const { record } = projectObject(kind, object, place.cluster)
+    return { type: 'good', identity, record, notices, falseAddresses: findFalseAddresses(kind, record) }
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error
     return { type: 'bad', identity, kind, subject, reason: error.message }
   }
 }
+
+const isAbsent = (value: unknown): boolean => value === undefined || value === null
 
 interface Identified {
   readonly identity: Identity | undefined
@@ -112,7 +118,9 @@ interface Identified {
 
 function identify(kind: Kind, object: Readonly<Record<string, unknown>>, subject: string, cluster: string): Identified {
   const none = (reason: string): Identified => ({ identity: undefined, reason })
-  if (!isJsonObject(object.metadata)) return none(`this ${kind} has no metadata`)
+  if (!isJsonObject(object.metadata)) {
+    return none(`this ${kind} has ${isAbsent(object.metadata) ? 'no metadata' : 'metadata that are no object'}`)
+  }
   const { name, namespace, generateName } = object.metadata
   if (name === undefined || name === null || name === '') {
     return none(

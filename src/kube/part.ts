@@ -74,16 +74,30 @@ export class Part {
     return value
   }
 
-  optionalInteger(field: string): number | undefined {
+  /** From 0 to `most`, which is by default what the wire can carry. */
+  optionalInteger(field: string, most = 0xffff_ffff): number | undefined {
     const value = this.raw[field]
     if (value === undefined || value === null) return undefined
     if (typeof value !== 'number' || !Number.isInteger(value)) throw this.refuse(field, 'a whole number')
+    if (value < 0 || value > most) {
+      const path = this.path === '' ? field : `${this.path}.${field}`
+      throw new InvalidInput(`${this.subject}: ${path} must be a whole number from 0 to ${most}, it is ${value}`)
+    }
     return value
   }
 
   /** 0 when absent. */
   integer(field: string): number {
     return this.optionalInteger(field) ?? 0
+  }
+
+  /** A port number; 0 when absent. */
+  port(field: string): number {
+    return this.optionalPort(field) ?? 0
+  }
+
+  optionalPort(field: string): number | undefined {
+    return this.optionalInteger(field, 0xffff)
   }
 
   part(field: string): Part | undefined {

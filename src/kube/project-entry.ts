@@ -29,7 +29,7 @@ function projectWorkloadSpec(spec: Part): WorkloadSpecRecord {
 }
 
 function projectPortMap(ports: Part | undefined): Readonly<Record<string, number>> {
-  const entries = Object.keys(ports?.raw ?? {}).map((name) => [name, ports?.integer(name) ?? 0] as const)
+  const entries = Object.keys(ports?.raw ?? {}).map((name) => [name, ports?.port(name) ?? 0] as const)
   return Object.freeze(Object.fromEntries(entries))
 }
 
@@ -56,9 +56,9 @@ export function projectServiceEntry(entry: Part, meta: Part, cluster: string): S
 
 function projectEntryPort(port: Part): ServiceEntryPortRecord {
   return Object.freeze({
-    number: port.integer('number'),
+    number: port.port('number'),
     protocol: port.shared('protocol'),
     name: port.shared('name'),
-    targetPort: port.integer('targetPort'),
+    targetPort: port.port('targetPort'),
   })
 }

@@ -22,7 +22,7 @@ function projectListener(listener: Part): ListenerRecord {
   const selector = namespaces?.part('selector')
   return Object.freeze({
     name: listener.text('name'),
-    port: listener.integer('port'),
+    port: listener.port('port'),
     protocol: listener.shared('protocol'),
     tlsMode: listener.part('tls')?.shared('mode') ?? '',
     allowedNamespaces:

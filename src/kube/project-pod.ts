@@ -42,8 +42,7 @@ function selectPorts(spec: Part | undefined): readonly NamedPort[] {
     for (const port of container.parts('ports')) {
       const name = port.text('name')
       const protocol = port.text('protocol')
-      if (name !== '' && (protocol === '' || protocol === 'TCP'))
-        out.push({ name, port: port.integer('containerPort') })
+      if (name !== '' && (protocol === '' || protocol === 'TCP')) out.push({ name, port: port.port('containerPort') })
     }
   }
   for (const container of spec?.parts('containers') ?? []) add(container)

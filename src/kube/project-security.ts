@@ -37,7 +37,21 @@ const noTargets: readonly PolicyTargetRecord[] = Object.freeze([])
 
 function selectRules(spec: Part | undefined): readonly unknown[] | undefined {
   const rules = spec?.list('rules')
-  return rules === undefined ? undefined : Object.freeze(rules.map(freezeCopy))
+  if (spec === undefined || rules === undefined) return undefined
+  return Object.freeze(
+    rules.map((rule, i) => {
+      if (isDeeper(rule, deepest)) throw spec.refuse(`rules[${i}]`, `nested at most ${deepest} deep`, rule)
+      return freezeCopy(rule)
+    }),
+  )
+}
+
+/** Rules that mean something are six deep. */
+const deepest = 32
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((item) => isDeeper(item, levels - 1))
 }
 
 function freezeCopy(value: unknown): unknown {

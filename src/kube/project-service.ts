@@ -41,7 +41,7 @@ function selectClusterIps(spec: Part | undefined): readonly string[] {
 function projectServicePort(port: Part): ServicePortRecord {
   return Object.freeze({
     name: port.shared('name'),
-    port: port.integer('port'),
+    port: port.port('port'),
     protocol: port.shared('protocol'),
     appProtocol: port.optionalText('appProtocol'),
     targetPort: projectTargetPort(port),
@@ -53,7 +53,7 @@ function projectTargetPort(port: Part): number | string {
   if (typeof value === 'string') return internString(value)
   if (value === undefined || value === null) return 0
   if (typeof value !== 'number' || !Number.isInteger(value)) throw port.refuse('targetPort', 'a whole number or a name')
-  return value
+  return port.port('targetPort')
 }
 
 export function projectEndpointSlice(slice: Part, meta: Part, cluster: string): EndpointSliceRecord {
@@ -69,7 +69,7 @@ function projectSlicePort(port: Part): SlicePortRecord {
   const name = port.optionalText('name')
   return Object.freeze({
     name: name === undefined ? undefined : internString(name),
-    port: port.optionalInteger('port'),
+    port: port.optionalPort('port'),
     protocol: port.shared('protocol'),
   })
 }

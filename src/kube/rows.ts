@@ -4,6 +4,7 @@
 
 import type { Source } from '../collection/types.js'
 import type { Logger } from '../base/log.js'
+import { findFalseAddresses } from './false-addresses.js'
 import type { KubeMetrics } from './kube-metrics.js'
 import type { Kind, RecordByKind } from './records.js'
 import { isGood, type BadItem, type GoodItem, type Item } from './wire.js'
@@ -15,6 +16,8 @@ export class Rows<K extends Kind> {
   readonly #metrics: KubeMetrics
   /** What was said about which unreadable object. */
   readonly #reported = new Map<string, string>()
+  /** What was said about the addresses of which object. */
+  readonly #falseAddresses = new Map<string, string>()
 
   constructor(kind: K, source: Source<RecordByKind[K]>, log: Logger, metrics: KubeMetrics) {
     this.#kind = kind
@@ -36,12 +39,14 @@ export class Rows<K extends Kind> {
       const row = isGood(item) ? item.record : this.#keepLast(item)
       if (!isGood(item)) bad.add(item.key ?? '')
       if (row === undefined || item.key === undefined) continue
+      this.#judgeAddresses(item.key, row)
       if (this.#source.get(item.key) !== undefined && !rows.has(item.key)) updates++
       rows.set(item.key, row)
     }
     const deletes = this.#source.size - updates
     this.#source.replace(rows)
     for (const key of this.#reported.keys()) if (!bad.has(key)) this.#reported.delete(key)
+    for (const key of this.#falseAddresses.keys()) if (!rows.has(key)) this.#falseAddresses.delete(key)
     this.#count(rows.size - updates, updates, deletes)
   }
 
@@ -60,15 +65,31 @@ export class Rows<K extends Kind> {
   remove(item: Item<K>): void {
     if (item.key === undefined) return
     this.#reported.delete(item.key)
+    this.#falseAddresses.delete(item.key)
     this.#delete(item.key)
     this.#count(0, 0, 0)
   }
 
   #setGood(item: GoodItem<K>): void {
     const known = this.#source.get(item.key) !== undefined
+    this.#judgeAddresses(item.key, item.record)
     this.#source.set(item.key, item.record)
     this.#reported.delete(item.key)
     this.#count(known ? 0 : 1, known ? 1 : 0, 0)
+  }
+
+  /** Tells once of texts that stand where an address is due; whoever reads the row passes over them. */
+  #judgeAddresses(key: string, record: RecordByKind[K]): void {
+    // What did not change was judged when it came.
+    if (this.#source.get(key) === record) return
+    const reason = findFalseAddresses(this.#kind, record)
+    if (reason === undefined) {
+      if (this.#falseAddresses.size > 0) this.#falseAddresses.delete(key)
+      return
+    }
+    if (this.#falseAddresses.get(key) === reason) return
+    this.#falseAddresses.set(key, reason)
+    this.#log.warn({ kind: this.#kind, object: key, reason }, 'an object has an address that is none')
   }
 
   #delete(key: string): void {

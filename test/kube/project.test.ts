@@ -465,6 +465,36 @@ describe('an object of a wrong type is refused with its name and the field', () 
       { metadata: meta(), spec: { hostNetwork: 'yes' } },
       'Pod ns/a: spec.hostNetwork must be true or false, it is a string',
     ],
+    [
+      'Service',
+      { metadata: meta(), spec: { ports: [{ port: -1 }] } },
+      'Service ns/a: spec.ports[0].port must be a whole number from 0 to 65535, it is -1',
+    ],
+    [
+      'Service',
+      { metadata: meta(), spec: { ports: [{ port: 80, targetPort: 65_536 }] } },
+      'Service ns/a: spec.ports[0].targetPort must be a whole number from 0 to 65535, it is 65536',
+    ],
+    [
+      'EndpointSlice',
+      { metadata: meta(), ports: [{ port: 1e300 }] },
+      'EndpointSlice ns/a: ports[0].port must be a whole number from 0 to 65535, it is 1e+300',
+    ],
+    [
+      'ServiceEntry',
+      { metadata: meta(), spec: { endpoints: [{ ports: { http: 99_999_999_999 } }] } },
+      'ServiceEntry ns/a: spec.endpoints[0].ports.http must be a whole number from 0 to 65535, it is 99999999999',
+    ],
+    [
+      'WorkloadEntry',
+      { metadata: meta(), spec: { weight: -5 } },
+      'WorkloadEntry ns/a: spec.weight must be a whole number from 0 to 4294967295, it is -5',
+    ],
+    [
+      'AuthorizationPolicy',
+      { metadata: meta(), spec: { rules: [{}, JSON.parse('['.repeat(60) + ']'.repeat(60)) as unknown] } },
+      'AuthorizationPolicy ns/a: spec.rules[1] must be nested at most 32 deep, it is a list',
+    ],
   ])('%s %j: %s', (kind, object, message) => {
     expect(refusal(kind, object)).toBe(message)
   })

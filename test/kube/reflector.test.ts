@@ -405,6 +405,28 @@ describe('an object that cannot be read', () => {
   })
 })
 
+test('an address that is none is told once, with the object, and again when it is another', async () => {
+  const gateway = (value: string): ReturnType<typeof makeObject> =>
+    makeObject('Gateway', 'door', { status: { addresses: [{ type: 'IPAddress', value }] } })
+  const world = await createWorld({ prepare: (server) => server.upsert(gateway('10.0.0.300')) })
+  world.server.relist(['Gateway'])
+  await world.settle()
+  for (const value of ['10.0.0.3', '10.0.0.301']) {
+    world.server.upsert(gateway(value))
+    await world.settle()
+  }
+  expect(world.logs.filter((l) => l.level === 'warn').map((l) => [l.message, l.fields])).toStrictEqual(
+    ['10.0.0.300', '10.0.0.301'].map((text) => [
+      'an object has an address that is none',
+      expect.objectContaining({
+        kind: 'Gateway',
+        object: 'c/shop/door',
+        reason: `status.addresses has "${text}", which is no address`,
+      }),
+    ]),
+  )
+})
+
 test('events are counted under the names that operators know', async () => {
   const world = await startWithPods('a', 'b')
   world.server.upsert(makePod('c', '10.0.0.3'), makeObject('ServiceEntry', 'e'))
