@@ -106,12 +106,16 @@ const allowed: readonly Wish[] = [
   ]),
   { verb: 'watch', resource: 'configmaps', name: rootMap },
   { verb: 'create', resource: 'secrets', namespace },
-  ...['create', 'get', 'update', 'patch'].map((verb) => ({
+  ...['create', 'get', 'update'].map((verb) => ({
     verb,
     group: 'coordination.k8s.io',
     resource: 'leases',
     namespace,
   })),
+  { verb: 'get', resource: 'services', namespace: 'shop' },
+  { verb: 'get', group: networking, resource: 'serviceentries', namespace: 'shop' },
+  { verb: 'get', group: networking, resource: 'workloadentries', namespace: 'shop' },
+  { verb: 'get', group: security, resource: 'authorizationpolicies', namespace: 'shop' },
   { verb: 'patch', resource: 'services', subresource: 'status', namespace: 'shop' },
   { verb: 'patch', group: networking, resource: 'serviceentries', subresource: 'status', namespace: 'shop' },
   { verb: 'patch', group: networking, resource: 'workloadentries', subresource: 'status', namespace: 'shop' },
@@ -133,7 +137,9 @@ const refused: readonly Wish[] = [
   { verb: 'create', resource: 'pods', subresource: 'exec', namespace: 'shop' },
   { verb: 'patch', resource: 'pods', namespace: 'shop' },
   { verb: 'patch', resource: 'pods', subresource: 'status', namespace: 'shop' },
+  { verb: 'get', resource: 'nodes' },
   { verb: 'patch', resource: 'nodes' },
+  { verb: 'get', resource: 'pods', namespace: 'shop' },
   { verb: 'patch', resource: 'services', namespace: 'shop' },
   { verb: 'update', group: networking, resource: 'serviceentries', namespace: 'shop' },
   { verb: 'patch', group: security, resource: 'authorizationpolicies', namespace: 'shop' },
@@ -141,6 +147,7 @@ const refused: readonly Wish[] = [
   { verb: 'create', resource: 'serviceaccounts', subresource: 'token', namespace: 'shop' },
   { verb: 'impersonate', resource: 'users' },
   { verb: 'get', group: 'coordination.k8s.io', resource: 'leases', namespace: 'kube-system' },
+  { verb: 'delete', group: 'coordination.k8s.io', resource: 'leases', namespace },
   { verb: 'update', group: 'rbac.authorization.k8s.io', resource: 'clusterroles' },
 ]
 

@@ -13,14 +13,8 @@ import { istiodFlags } from '../../src/main/istiod-flags.js'
 import { selectContradictions, settingsTable, type Settings } from '../../src/main/settings-table.js'
 import { readGolden, selectContainer, selectKind, valueSets, type Manifest, type ValueSet } from './golden.js'
 
-/** Names that belong to the authority, to authentication and to the node controller; a program without one of these passes its name over. */
-const namesOfOtherParts = [
-  'CA_TRUSTED_NODE_ACCOUNTS',
-  'ISTIOD_CUSTOM_HOST',
-  'PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS',
-  'ROOT_CA_DIR',
-  'XDS_TRUSTED_ACCOUNTS',
-]
+/** istiod's names of the certificate authority and of the node controller: a program that does not know one passes it over. */
+const namesOfOtherParts = ['ISTIOD_CUSTOM_HOST', 'PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS', 'ROOT_CA_DIR']
 /** Read by Node.js itself. */
 const namesOfNode = ['NODE_OPTIONS']
 

@@ -87,7 +87,7 @@ async function fetchHelm(to: string): Promise<void> {
 }
 
 /** One file of a zip archive, found through the directory at its end (the sizes before each file may be missing). */
-export function unzipFile(archive: Buffer, name: string): Buffer {
+function unzipFile(archive: Buffer, name: string): Buffer {
   const end = archive.lastIndexOf('PK\x05\x06', undefined, 'latin1')
   if (end < 0) throw new Error('not a zip archive')
   let at = archive.readUInt32LE(end + 16)
