@@ -105,13 +105,19 @@ export class Connection {
   #sendPing(): void {
     if (this.#session.destroyed) return
     const { clock, limits, log } = this.#options
+    let isAnswered = false
     const deadline = clock.after(limits.keepaliveTimeoutMs, () => {
-      log.info({ peer: this.caller.address }, 'client does not answer; connection cut')
-      this.#options.onSilent(this)
-      this.cut()
+      // Timers go first after a turn that took long: an answer that lies there is read before the client is judged.
+      setImmediate(() => {
+        if (isAnswered || this.#session.destroyed) return
+        log.info({ peer: this.caller.address }, 'client does not answer; connection cut')
+        this.#options.onSilent(this)
+        this.cut()
+      })
     })
     this.#ping = deadline
     this.#session.ping((error) => {
+      isAnswered = true
       deadline.cancel()
       if (error === null && !this.#session.destroyed) this.#pingLater()
     })

@@ -142,7 +142,12 @@ export class Front {
       return
     }
     const peer = toPeer(socket)
-    const timer = clock.after(limits.handshakeTimeoutMs, () => socket.destroy())
+    const timer = clock.after(limits.handshakeTimeoutMs, () => {
+      // Timers go first after a turn that took long: what the caller sent meanwhile is read before it is judged.
+      setImmediate(() => {
+        if (this.#greeting.get(peer)?.socket === socket) socket.destroy()
+      })
+    })
     const done = (): void => {
       timer.cancel()
       this.#greeting.delete(peer)
