@@ -79,7 +79,8 @@ function createWays(options: AuthenticationOptions): readonly Authenticator[] {
   const { clock, log, trustDomains, audiences, clusterId, sendReview, fetchText, reviewLimits } = options
   const trustDomain = (): string => trustDomains()[0]
   const ways = [createClientCertificate(trustDomains)]
-  for (const rule of options.jwtRules) {
+  for (const given of options.jwtRules) {
+    const rule = given.audiences.length > 0 ? given : { ...given, audiences }
     ways.push(createJwt({ rule, clock, log, trustDomain, ...(fetchText === undefined ? {} : { fetchText }) }))
   }
   if (sendReview !== undefined) {

@@ -14,16 +14,16 @@ export type KeyPlace =
 
 export interface JwtRule {
   readonly issuer: string
-  /** A token must be for one of these; not empty. */
+  /** A token must be for one of these. Empty: for one of those that count everywhere. */
   readonly audiences: readonly string[]
   readonly keys: KeyPlace
 }
 
 /**
- * Reads a rule as istiod's JWT_RULE writes it: JSON with `issuer`, and at will `audiences`, `jwksUri` (or `jwks_uri`) and `jwks`. A rule
- * without audiences has `otherwise`. Throws InvalidInput.
+ * Reads a rule as istiod's JWT_RULE writes it: JSON with `issuer`, and at will `audiences`, `jwksUri` (or `jwks_uri`) and `jwks`. Throws
+ * InvalidInput.
  */
-export function parseJwtRule(text: string, otherwise: readonly string[]): JwtRule {
+export function parseJwtRule(text: string): JwtRule {
   const rule = parseObject(text)
   const { issuer, audiences = [], jwks } = rule
   const uri = rule['jwksUri'] ?? rule['jwks_uri']
@@ -36,7 +36,7 @@ export function parseJwtRule(text: string, otherwise: readonly string[]): JwtRul
   }
   const keys: KeyPlace =
     jwks !== undefined && jwks !== '' ? { kind: 'text', text: jwks } : parseKeyPlace(uri ?? '', issuer)
-  return { issuer, audiences: audiences.length === 0 ? otherwise : audiences, keys }
+  return { issuer, audiences, keys }
 }
 
 /** Reads where keys are: an http or https URL, or the path of a file, `file:` before it or not. Empty = discovery. Throws InvalidInput. */

@@ -4,7 +4,7 @@
 import type { IgnoredFlag } from '../base/settings.js'
 
 const noWebhooks = 'addressd neither injects sidecars nor validates configuration'
-const noTls = 'there is no TLS listener in this version'
+const standardTls = 'the TLS port speaks TLS 1.2 and 1.3 with the cipher suites of Node.js'
 const noControlz = 'there is no introspection port; see /debug on --monitoringAddr'
 const ownPace = 'the API server is read by one list and one watch a kind, which needs no limit'
 const jsonLogs = 'logs are always JSON lines; rotation is the job of whoever keeps them'
@@ -26,11 +26,8 @@ export const istiodFlags: readonly IgnoredFlag[] = [
   one('httpsAddr', noWebhooks),
   one('injectionDirectory', noWebhooks),
   none('profile', 'there is no profiler'),
-  one('caCertFile', noTls),
-  one('tlsCertFile', noTls),
-  one('tlsKeyFile', noTls),
-  one('tls-cipher-suites', noTls),
-  one('tls-min-version', noTls),
+  one('tls-cipher-suites', standardTls),
+  one('tls-min-version', standardTls),
   one('kubernetesApiQPS', ownPace),
   one('kubernetesApiBurst', ownPace),
   one('ctrlz_address', noControlz),

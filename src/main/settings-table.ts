@@ -14,6 +14,8 @@ import {
   textValue,
 } from '../base/setting-values.js'
 import type { SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
+import { controlSettings } from './control-settings.js'
+import { identitySettings, selectIdentityContradictions } from './identity-settings.js'
 
 /** A prefix of the given family, kept as text. */
 function prefixValue(bytes: 4 | 16, example: string): ValueType<string> {
@@ -159,7 +161,7 @@ export const settingsTable = {
     flag: 'httpAddr',
     default: ':8080',
     type: listenValue,
-    sentence: '/ready and, for callers of this machine, /debug. Empty is off.',
+    sentence: '/ready, and /debug for callers of this machine and those with a token. Empty is off.',
     fromIstiod: true,
   },
   monitoringAddr: {
@@ -167,23 +169,16 @@ export const settingsTable = {
     flag: 'monitoringAddr',
     default: ':15014',
     type: listenValue,
-    sentence: '/metrics, /version and, for callers of this machine, /debug. Empty is off.',
+    sentence: '/metrics, /version, and /debug for callers of this machine and those with a token. Empty is off.',
     fromIstiod: true,
   },
+  ...identitySettings,
   enableAmbient: {
     group: answers,
     env: 'PILOT_ENABLE_AMBIENT',
     default: 'true',
     type: booleanValue,
     sentence: 'Ambient mode is what this program is for; false stops the start.',
-    fromIstiod: true,
-  },
-  enableStatus: {
-    group: answers,
-    env: 'AMBIENT_ENABLE_STATUS',
-    default: 'false',
-    type: booleanValue,
-    sentence: 'Write conditions into the status of objects. This version writes none; true is taken with a warning.',
     fromIstiod: true,
   },
   enableMultiNetwork: {
@@ -233,7 +228,7 @@ export const settingsTable = {
     default: 'true',
     type: booleanValue,
     sentence:
-      'Addresses that were allocated to a ServiceEntry (they stand in its status) are used. This version allocates none itself.',
+      'Hosts of ServiceEntries that have no address get one: one replica allocates it and writes it into the status of the entry. Off, addresses that stand there are not used either. With --files none is allocated, and those that stand there are used.',
     fromIstiod: true,
   },
   autoallocateIpv4Prefix: {
@@ -241,7 +236,7 @@ export const settingsTable = {
     env: 'PILOT_IP_AUTOALLOCATE_IPV4_PREFIX',
     default: '240.240.0.0/16',
     type: prefixValue(4, '240.240.0.0/16'),
-    sentence: 'IPv4 addresses to allocate from. Checked, not used by this version.',
+    sentence: 'IPv4 addresses to allocate from.',
     fromIstiod: true,
   },
   autoallocateIpv6Prefix: {
@@ -249,9 +244,10 @@ export const settingsTable = {
     env: 'PILOT_IP_AUTOALLOCATE_IPV6_PREFIX',
     default: '2001:2::/48',
     type: prefixValue(16, '2001:2::/48'),
-    sentence: 'IPv6 addresses to allocate from. Checked, not used by this version.',
+    sentence: 'IPv6 addresses to allocate from.',
     fromIstiod: true,
   },
+  ...controlSettings,
   debounceAfterMs: {
     group: pushing,
     env: 'PILOT_DEBOUNCE_AFTER',
@@ -402,10 +398,6 @@ export function selectContradictions(settings: Settings): readonly string[] {
   if (settings.debounceMaxMs < settings.debounceAfterMs) {
     problems.push('PILOT_DEBOUNCE_MAX: must not be shorter than PILOT_DEBOUNCE_AFTER')
   }
+  problems.push(...selectIdentityContradictions(settings))
   return problems
-}
-
-/** Settings that are taken but change nothing in this version, when somebody asks for them. */
-export function selectVainWishes(settings: Settings): readonly string[] {
-  return settings.enableStatus ? ['AMBIENT_ENABLE_STATUS is ignored: this version writes no status'] : []
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from '@jest/globals'
 import { parseSettings, type SettingsTable } from '../../src/base/settings.js'
+import { selectJwtRules } from '../../src/main/identity-settings.js'
 import { istiodFlags } from '../../src/main/istiod-flags.js'
-import { selectContradictions, selectVainWishes, settingsTable, type Settings } from '../../src/main/settings-table.js'
+import { selectContradictions, settingsTable, type Settings } from '../../src/main/settings-table.js'
 
 function read(argv: string[], env: Record<string, string> = {}) {
   const { settings, warnings } = parseSettings({
@@ -13,7 +14,7 @@ function read(argv: string[], env: Record<string, string> = {}) {
     ownPrefix: 'ADDRESSD_',
     check: selectContradictions,
   })
-  return { settings, warnings: [...warnings, ...selectVainWishes(settings)] }
+  return { settings, warnings }
 }
 
 const defaults: Settings = {
@@ -30,8 +31,22 @@ const defaults: Settings = {
   secureGrpcAddr: { host: undefined, port: 15_012 },
   httpAddr: { host: undefined, port: 8_080 },
   monitoringAddr: { host: undefined, port: 15_014 },
+  tlsCertFile: '',
+  tlsKeyFile: '',
+  caCertFile: '',
+  xdsAuth: true,
+  xdsAuthPlaintext: false,
+  xdsIdentityCheck: true,
+  xdsTrustedAccounts: { accounts: new Set(), malformed: [] },
+  caTrustedNodeAccounts: { accounts: new Set(), malformed: [] },
+  tokenAudiences: ['istio-ca'],
+  jwtRule: undefined,
+  tokenIssuer: '',
+  tokenIssuerAudience: '',
+  tokenKeys: '',
+  debugByNamespace: true,
+  debugNamespaces: [],
   enableAmbient: true,
-  enableStatus: false,
   enableMultiNetwork: false,
   autoAllowWaypointPolicy: false,
   dryRunPolicies: false,
@@ -40,6 +55,10 @@ const defaults: Settings = {
   ipAutoallocate: true,
   autoallocateIpv4Prefix: '240.240.0.0/16',
   autoallocateIpv6Prefix: '2001:2::/48',
+  enableStatus: true,
+  enableUntaint: false,
+  untaintName: 'cni.istio.io/not-ready',
+  cniNamespace: '',
   debounceAfterMs: 10,
   debounceMaxMs: 1_000,
   sendTimeoutMs: 60_000,
@@ -109,6 +128,7 @@ test('the environment of an istiod Deployment says the same things here', () => 
       podName: 'istiod-1',
       systemNamespace: 'mesh',
       clusterId: 'west',
+      caTrustedNodeAccounts: { accounts: new Set(['mesh/ztunnel']), malformed: [] },
       debounceAfterMs: 100,
     },
     warnings: [
@@ -116,6 +136,20 @@ test('the environment of an istiod Deployment says the same things here', () => 
       '--log_as_json is ignored: logs are always JSON lines; rotation is the job of whoever keeps them',
     ],
   })
+})
+
+test('issuers of signed tokens come from a rule, from single settings, or from both', () => {
+  const env = {
+    JWT_RULE: '{"issuer":"https://one"}',
+    TOKEN_ISSUER: 'two',
+    AUDIENCE: 'mesh',
+    ADDRESSD_TOKEN_KEYS: '/etc/keys.json',
+  }
+  expect(selectJwtRules(read(['--files=/manifests'], env).settings)).toEqual([
+    { issuer: 'https://one', audiences: [], keys: { kind: 'discovery' } },
+    { issuer: 'two', audiences: ['mesh'], keys: { kind: 'file', path: '/etc/keys.json' } },
+  ])
+  expect(selectJwtRules(read(['--files=/manifests']).settings)).toEqual([])
 })
 
 describe('what stops the start', () => {
@@ -134,6 +168,18 @@ describe('what stops the start', () => {
     ['a prefix of the other family', [], { PILOT_IP_AUTOALLOCATE_IPV4_PREFIX: '::/8' }, '"::/8" is not an IPv4 prefix'],
     ['a log level that is none', ['--log_output_level=loud'], {}, '--log_output_level: "loud" is not a log level'],
     ['a connection age of nothing', ['--keepaliveMaxServerConnectionAge=0'], {}, 'must be more than zero'],
+    ['a certificate without its key', ['--tlsCertFile=x'], {}, '--tlsCertFile and --tlsKeyFile go together'],
+    ['an account that is none', [], { XDS_TRUSTED_ACCOUNTS: 'a/b,ztunnel' }, '"ztunnel" is not an account'],
+    [
+      'accounts that nobody could tell apart',
+      [],
+      { XDS_AUTH: 'false', XDS_TRUSTED_ACCOUNTS: 'a/b' },
+      'XDS_AUTH: false leaves no way to know the accounts of XDS_TRUSTED_ACCOUNTS',
+    ],
+    ['no audience at all', [], { TOKEN_AUDIENCES: ' , ' }, 'TOKEN_AUDIENCES: must name at least one'],
+    ['a rule that is none', [], { JWT_RULE: '{}' }, 'JWT_RULE: the rule has no issuer'],
+    ['keys of nobody', [], { ADDRESSD_TOKEN_KEYS: 'k' }, 'ADDRESSD_TOKEN_KEYS: whose keys they are is missing'],
+    ['an issuer without keys', [], { TOKEN_ISSUER: 'i' }, 'TOKEN_ISSUER: the issuer "i" is no URL'],
     ['a limit below any request', [], { ISTIO_GPRC_MAXRECVMSGSIZE: '100' }, 'it must be from 65536 to'],
   ])('%s', (_name, argv, env, message) => {
     expect(() => read(['--files=/manifests', ...argv], env)).toThrow(message)
@@ -142,10 +188,4 @@ describe('what stops the start', () => {
   test('nothing to read', () => {
     expect(() => read([])).toThrow('nothing to read: give --files DIR or --kubeconfig FILE, or run inside a cluster')
   })
-})
-
-test('a wish that this version cannot fulfil is a warning', () => {
-  expect(read(['--files=/manifests'], { AMBIENT_ENABLE_STATUS: 'true' }).warnings).toEqual([
-    'AMBIENT_ENABLE_STATUS is ignored: this version writes no status',
-  ])
 })

@@ -65,6 +65,8 @@ export interface XdsClientOptions {
   /** PEM of the root that signed the server's certificate: TLS. */
   readonly ca?: string
   readonly serverName?: string
+  /** Certificate and key of the client, PEM. */
+  readonly certificate?: { readonly cert: string; readonly key: string }
   readonly node?: NodeFields
   /** Default auto: every response is acknowledged at once. */
   readonly ack?: 'auto' | 'manual'
@@ -105,7 +107,10 @@ export class XdsClient {
     const scheme = ca === undefined ? 'http' : 'https'
     const settings = { enablePush: false, initialWindowSize: windowBytes }
     const base: http2.ClientSessionOptions | http2.SecureClientSessionOptions = { settings, maxSessionMemory: 64 }
-    const tls = ca === undefined ? {} : { ca, servername: options.serverName ?? 'localhost', ALPNProtocols: ['h2'] }
+    const tls =
+      ca === undefined
+        ? {}
+        : { ca, servername: options.serverName ?? 'localhost', ALPNProtocols: ['h2'], ...options.certificate }
     let createConnection: (() => Duplex) | undefined
     if (options.freezable === true) {
       this.#socket = ca === undefined ? connectTcp(port, host) : connectTls({ host, port, ...tls })
