@@ -13,7 +13,7 @@ import { createShutdown, type Shutdown } from '../base/shutdown.js'
 import { formatConfigDoc } from './config-doc.js'
 import { istiodFlags } from './istiod-flags.js'
 import { createProgram, runProgram, toProcessIo, type ProgramIo } from './program.js'
-import { selectContradictions, selectVainWishes, settingsTable, type Settings } from './settings-table.js'
+import { selectContradictions, settingsTable, type Settings } from './settings-table.js'
 
 /** The whole program against the real outside. */
 export async function main(): Promise<void> {
@@ -89,7 +89,7 @@ async function serve(argv: readonly string[], io: AddressdIo): Promise<number> {
     io.stderr(`addressd: --log_target: ${formatError(error)}\n`)
     return 2
   }
-  for (const warning of [...read.warnings, ...selectVainWishes(settings)]) {
+  for (const warning of read.warnings) {
     log.warn({ warning }, 'setting has no effect')
   }
   io.onCrash?.((error) => log.error({ error, fatal: true }, 'unexpected failure, stopping'))

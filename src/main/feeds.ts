@@ -24,6 +24,8 @@ export interface FeedOptions {
 
 export interface ChosenFeed {
   readonly feed: Feed
+  /** Where it reads from, for those who write back; undefined for files. */
+  readonly api: KubeApi | undefined
   /** Lets go of connections. To be called when the feed has ended. */
   close(): void
 }
@@ -41,13 +43,13 @@ export async function createFeed(options: FeedOptions): Promise<ChosenFeed> {
     log,
   }
   if (options.api === undefined && settings.files !== '') {
-    return { feed: createFileFeed({ ...place, folder: settings.files }), close: () => undefined }
+    return { feed: createFileFeed({ ...place, folder: settings.files }), api: undefined, close: () => undefined }
   }
   const api = options.api ?? (await openApi(settings, clock))
   const close = (): void => {
     if (options.api === undefined) api.close()
   }
-  return { feed: createKubeFeed({ ...place, api, registry }), close }
+  return { feed: createKubeFeed({ ...place, api, registry }), api, close }
 }
 
 function openApi(settings: Settings, clock: Clock): Promise<KubeApi> {

@@ -10,6 +10,7 @@ import type { Logger } from '../base/log.js'
 import type { KubeApi } from '../kube/api.js'
 import type { XdsLimits } from '../xds/limits.js'
 import { createXdsServer } from '../xds/server.js'
+import { createWriters } from './controllers.js'
 import { createFeed, type ChosenFeed } from './feeds.js'
 import type { Health } from './inner-services.js'
 import { readVersion } from './program.js'
@@ -84,7 +85,18 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     limits: { ...toLimits(settings), ...options.limits },
     ...(options.random === undefined ? {} : { random: options.random }),
   })
-  const server = new AddressServer(options, { served, xds, feed: chosen.feed, registry }, chosen, version)
+  const { api } = chosen
+  const writers = createWriters({
+    settings,
+    served,
+    api,
+    clock,
+    log,
+    registry,
+    ...(options.random === undefined ? {} : { random: options.random }),
+  })
+  const parts = { served, xds, feed: chosen.feed, registry, writers }
+  const server = new AddressServer(options, parts, chosen, version)
   try {
     await server.openPages()
   } catch (error) {
@@ -125,6 +137,9 @@ class AddressServer implements RunningServer {
   #health: Health | undefined
   readonly #pages: ServerPages
   readonly #reading = new AbortController()
+  /** Aborted: nothing more is written back, and another replica may. */
+  readonly #writing = new AbortController()
+  #writingEnded: Promise<void> = Promise.resolve()
   #bound: BoundListeners = { grpc: undefined, http: undefined, monitoring: undefined }
   #phase: 'starting' | 'ready' | 'draining' | 'stopped' = 'starting'
   #isCommitted = false
@@ -214,6 +229,7 @@ class AddressServer implements RunningServer {
         'ready',
       )
       this.#settleStarted?.resolve()
+      this.#writingEnded = this.#write().catch((error: unknown) => this.#fail(error))
     }
     start().catch((error: unknown) => this.#fail(error))
   }
@@ -222,6 +238,7 @@ class AddressServer implements RunningServer {
     if (this.#phase === 'stopped') return
     this.#phase = 'draining'
     this.#health?.setServing(false)
+    this.#writing.abort(new Error('the server drains'))
     const { clock, log, settings } = this.#options
     const { xds } = this.parts
     await new Promise<void>((resolve) => {
@@ -245,7 +262,7 @@ class AddressServer implements RunningServer {
           finish()
         })
     })
-    await xds.close()
+    await Promise.all([xds.close(), this.#writingEnded])
   }
 
   stop(): Promise<void> {
@@ -258,9 +275,15 @@ class AddressServer implements RunningServer {
     this.#settleStarted?.reject(new Fatal('stopped before it was ready'))
     const { served, xds } = this.parts
     served.stop()
+    this.#writing.abort(new Error('the server stops'))
     this.#reading.abort(new Error('the server stops'))
-    await Promise.all([xds.close(), this.#readingEnded, this.#pages.close()])
+    await Promise.all([xds.close(), this.#readingEnded, this.#writingEnded, this.#pages.close()])
     this.#chosen.close()
+  }
+
+  /** Writes back what has to be, as long as this replica leads. Gives the lead back when told to finish, not when told to stop. */
+  async #write(): Promise<void> {
+    await this.parts.writers?.run(this.#writing.signal, this.#reading.signal)
   }
 
   #fail(error: unknown): void {

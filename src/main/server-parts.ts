@@ -2,6 +2,7 @@
 // What a running addressd is made of, for its own pages and for tests that look inside.
 
 import type { Registry } from 'prom-client'
+import type { Controllers } from '../control/controllers.js'
 import type { Feed } from '../kube/feed.js'
 import type { XdsServer } from '../xds/server.js'
 import type { ServedGraph } from './served-graph.js'
@@ -11,4 +12,6 @@ export interface ServerParts {
   readonly xds: XdsServer
   readonly feed: Feed
   readonly registry: Registry
+  /** Undefined where nothing is written back. */
+  readonly writers: Controllers | undefined
 }
