@@ -246,6 +246,11 @@ export class XdsClient {
     })
   }
 
+  /** Bytes that wait for the server to take them. */
+  get unsent(): number {
+    return this.#stream.writableLength
+  }
+
   /** Sends nothing more; still reads. */
   halfClose(): void {
     this.#stream.end()

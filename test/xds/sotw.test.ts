@@ -48,6 +48,23 @@ describe('the state-of-the-world stream', () => {
     ])
   })
 
+  test('counts proxies among the clients, and tools of people not', async () => {
+    const proxy = await start(new ToyStore())
+    proxy.send({ type: 'Address' })
+    await proxy.receivedAtLeast(1)
+    const seen = server?.clients().map(({ connectionId, proxyType, watches }) => [connectionId, proxyType, watches])
+    expect(seen).toEqual([['ztunnel-a.istio-system-1', 'ztunnel', []]])
+    proxy.send({ type: 'Authorization', node: { id: 'ztunnel~10.0.0.1~other.a~a.svc' } })
+    await proxy.receivedAtLeast(2)
+    expect(server?.clients().map(({ proxy: name }) => name)).toEqual(['ztunnel-a.istio-system'])
+    proxy.destroy()
+    await server?.close()
+    const tool = await start(new ToyStore())
+    tool.send({ type: 'Address', node: { id: 'sidecar~10.0.0.1~debug.a~a.svc' } })
+    await tool.receivedAtLeast(1)
+    expect(server?.clients()).toEqual([])
+  })
+
   test('refuses a client that does not say who it is [3.3]', async () => {
     const asking = await start(new ToyStore())
     asking.send({ type: 'Address', node: null })
