@@ -53,9 +53,11 @@ export function addCertificateService(server: Pick<Server, 'addService'>, option
       service.create(call).then(
         (chain) => answer(null, { cert_chain: chain }),
         (error: unknown) => {
-          const code: number = error instanceof ProtocolError ? error.status : status.INTERNAL
-          const details = error instanceof ProtocolError ? error.message : 'the certificate could not be made'
-          answer({ code: code as status, details })
+          const failure: { readonly code: number; readonly details: string } =
+            error instanceof ProtocolError
+              ? { code: error.status, details: error.message }
+              : { code: status.INTERNAL, details: 'the certificate could not be made' }
+          answer(failure)
         },
       )
     },

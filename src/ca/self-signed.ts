@@ -7,7 +7,7 @@ import type { KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createBackoff } from '../base/backoff.js'
 import { sleep } from '../base/clock.js'
-import type { Clock } from '../base/clock.js'
+import type { Clock, Timer } from '../base/clock.js'
 import { InvalidInput, Retryable, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 import { Listeners } from './authority.js'
@@ -52,6 +52,7 @@ export class SelfSignedAuthority implements Authority {
   #bundle: SigningBundle | undefined
   #signal: AbortSignal = AbortSignal.abort()
   #checking: Promise<void> | undefined
+  #timer: Timer | undefined
 
   constructor(options: SelfSignedOptions) {
     this.#options = options
@@ -82,6 +83,7 @@ export class SelfSignedAuthority implements Authority {
         await sleep(clock, waitMs, signal)
       }
     }
+    signal.addEventListener('abort', () => this.#timer?.cancel(), { once: true })
     this.#checkLater((random ?? Math.random)() * this.#intervalMs)
     if (this.#isDue()) await this.check()
   }
@@ -99,12 +101,10 @@ export class SelfSignedAuthority implements Authority {
 
   #checkLater(delayMs: number): void {
     const { clock } = this.#options
-    const timer = clock.after(Math.min(delayMs, dayMs), () => {
-      void this.check().then(() => {
-        if (!this.#signal.aborted) this.#checkLater(this.#intervalMs)
-      })
+    if (isAborted(this.#signal)) return
+    this.#timer = clock.after(Math.min(delayMs, dayMs), () => {
+      void this.check().then(() => this.#checkLater(this.#intervalMs))
     })
-    this.#signal.addEventListener('abort', () => timer.cancel(), { once: true })
   }
 
   /** The root that the store holds, or a new one where there never was any. */

@@ -14,13 +14,13 @@ import { formatRoots } from './signing-bundle.js'
 const dayMs = 24 * 3_600_000
 const retryMs = 10_000
 
-/** What a TLS listener takes. All in PEM. */
+/** What the TLS listener takes. All in PEM. */
 export interface ServerTls {
   /** The leaf, then the certificates between it and a root. */
   readonly cert: string
   readonly key: string
   /** Roots that client certificates must lead to. */
-  readonly ca: string
+  readonly clientCa: string
 }
 
 export interface ServerNames {
@@ -119,9 +119,9 @@ export class ServerCertificate {
     const leaf = await this.#signer.signOwn(publicKey, names, ttlMs)
     // The signer refuses without a bundle, so there is one.
     const chain = bundle?.chain ?? []
-    const ca = bundle === undefined ? '' : formatRoots(bundle)
+    const clientCa = bundle === undefined ? '' : formatRoots(bundle)
     const key = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
-    const made: ServerTls = { cert: leaf + chain.join(''), key, ca }
+    const made: ServerTls = { cert: leaf + chain.join(''), key, clientCa }
     this.#current = made
     const lifeMs = Math.min(ttlMs, (bundle?.notAfterMs ?? 0) - clock.now())
     this.#renewAt(clock.now() + (lifeMs * 2) / 3)
