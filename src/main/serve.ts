@@ -312,7 +312,7 @@ class AddressServer implements RunningServer {
       log.warn({ flag: '--secureGRPCAddr' }, 'no certificate to serve with; the TLS port stays closed')
     }
     if (grpcAddr === undefined) return
-    const grpc = await this.parts.xds.listen({ ...grpcAddr, flag: '--grpcAddr' })
-    this.#bound = { ...this.#bound, grpc }
+    const { host, port } = await this.parts.xds.listen({ ...grpcAddr, flag: '--grpcAddr' })
+    this.#bound = { ...this.#bound, grpc: { host, port } }
   }
 }
