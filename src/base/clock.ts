@@ -10,16 +10,27 @@ export interface Timer {
 export interface Clock {
   now(): number
   monotonic(): number
-  /** Runs `task` once after `delayMs`. Timers do not keep the process alive by themselves. */
+  /** Runs `task` once after `delayMs`, however long; Infinity is never. Timers do not keep the process alive by themselves. */
   after(delayMs: number, task: () => void): Timer
 }
+
+const longestTimerMs = 0x7fff_ffff
 
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(delayMs, task) {
-    const handle = setTimeout(task, delayMs)
-    handle.unref()
+    // Node's timers take what is longer than this for nothing at all, and would fire at once.
+    let leftMs = delayMs
+    let handle = arm()
+    function arm(): NodeJS.Timeout {
+      const stepMs = Math.min(leftMs, longestTimerMs)
+      leftMs -= stepMs
+      return setTimeout(leftMs > 0 ? goOn : task, stepMs).unref()
+    }
+    function goOn(): void {
+      handle = arm()
+    }
     return { cancel: () => clearTimeout(handle) }
   },
 }

@@ -33,7 +33,10 @@ export async function createKubeApi(options: KubeApiOptions): Promise<KubeApi> {
     if (options.inCluster !== undefined) return fromPod(options.inCluster, options.clock)
     if (options.server !== undefined) return new HttpKubeApi(options.server, anonymous, options.clock)
   } catch (error) {
-    throw new Fatal(`the API server's configuration cannot be used: ${formatError(error)}`, error)
+    const where = options.kubeconfig === undefined ? '' : ` in the kubeconfig file ${options.kubeconfig}`
+    // Of several lines the first says what is wrong, and the others show the file.
+    const [reason] = formatError(error).split('\n')
+    throw new Fatal(`the API server's configuration${where} cannot be used: ${reason ?? ''}`, error)
   }
   throw new Fatal('there is no API server: give a kubeconfig file, or run inside a cluster')
 }
