@@ -24,8 +24,8 @@ const generateKey = promisify(generateKeyPair)
 
 export interface SelfSignedOptions {
   readonly store: RootStore
-  /** Becomes the organisation of a new root. */
-  readonly trustDomain: string
+  /** Becomes the organisation of a new root; asked when one is made. */
+  readonly trustDomain: () => string
   readonly clock: Clock
   readonly log: Logger
   /** Whether this replica may renew the root and write it back. Asked at each check. */
@@ -109,7 +109,8 @@ export class SelfSignedAuthority implements Authority {
 
   /** The root that the store holds, or a new one where there never was any. */
   async #obtain(signal: AbortSignal): Promise<StoredRoot> {
-    const { store, log, trustDomain } = this.#options
+    const { store, log } = this.#options
+    const trustDomain = this.#options.trustDomain()
     const stored = await store.read(signal)
     if (stored !== undefined) return stored
     if (((await store.readPublished?.(signal)) ?? '') !== '') {

@@ -9,11 +9,15 @@ import type { BoundAddress } from '../base/listen.js'
 import type { Logger } from '../base/log.js'
 import type { KubeApi } from '../kube/api.js'
 import type { XdsLimits } from '../xds/limits.js'
-import { createXdsServer } from '../xds/server.js'
+import { createXdsServer, type XdsServer } from '../xds/server.js'
+import { createServerAuthentication } from './authentication.js'
+import { Certificates } from './certificates.js'
 import { createWriters } from './controllers.js'
+import { createServerDebugTypes } from './debug-types.js'
 import { createFeed, type ChosenFeed } from './feeds.js'
 import type { Health } from './inner-services.js'
 import { readVersion } from './program.js'
+import { openSecurePort } from './secure-port.js'
 import { ServerPages } from './server-pages.js'
 import type { ServerParts } from './server-parts.js'
 import { createServedGraph } from './served-graph.js'
@@ -38,6 +42,7 @@ export interface ServerOptions {
 /** What is bound now; undefined while, or because, a listener is off. */
 export interface BoundListeners {
   readonly grpc: BoundAddress | undefined
+  readonly secureGrpc: BoundAddress | undefined
   readonly http: BoundAddress | undefined
   readonly monitoring: BoundAddress | undefined
 }
@@ -77,25 +82,27 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const version = readVersion()
   const served = createServedGraph({ settings, clock, log, registry, version })
   const chosen = await createFeed({ settings, inputs: served.feedInputs, clock, log, registry, api: options.api })
-  const xds = createXdsServer({
+  const { api } = chosen
+  const random = options.random ?? Math.random
+  const trustDomain = (): string => served.trustDomain
+  const trustDomains = (): readonly [string] => [trustDomain()]
+  const authentication = createServerAuthentication({ settings, clock, log, api, trustDomains })
+  const xds: XdsServer = createXdsServer({
     store: served.address.store,
     clock,
     log: log.child({ scope: 'xds' }),
     registry,
     limits: { ...toLimits(settings), ...options.limits },
-    ...(options.random === undefined ? {} : { random: options.random }),
+    access: authentication,
+    debugTypes: createServerDebugTypes({ served, settings, authentication, version, xds: () => xds }),
+    random,
   })
-  const { api } = chosen
-  const writers = createWriters({
-    settings,
-    served,
-    api,
-    clock,
-    log,
-    registry,
-    ...(options.random === undefined ? {} : { random: options.random }),
-  })
-  const parts = { served, xds, feed: chosen.feed, registry, writers }
+  const shared = { settings, served, api, clock, log, registry, random }
+  const isLeader = (): boolean => writers?.isLeader() ?? false
+  const certificates = await Certificates.create({ ...shared, authentication, trustDomain, isLeader })
+  const writers = createWriters({ ...shared, tasks: certificates.leaderTasks })
+  certificates.addTo(xds)
+  const parts = { served, xds, feed: chosen.feed, registry, writers, authentication, certificates }
   const server = new AddressServer(options, parts, chosen, version)
   try {
     await server.openPages()
@@ -140,7 +147,7 @@ class AddressServer implements RunningServer {
   /** Aborted: nothing more is written back, and another replica may. */
   readonly #writing = new AbortController()
   #writingEnded: Promise<void> = Promise.resolve()
-  #bound: BoundListeners = { grpc: undefined, http: undefined, monitoring: undefined }
+  #bound: BoundListeners = { grpc: undefined, secureGrpc: undefined, http: undefined, monitoring: undefined }
   #phase: 'starting' | 'ready' | 'draining' | 'stopped' = 'starting'
   #isCommitted = false
   #readingEnded: Promise<void> = Promise.resolve()
@@ -198,7 +205,7 @@ class AddressServer implements RunningServer {
     const { settings } = this.#options
     const http = await this.#pages.open('--httpAddr', settings.httpAddr, settings.debugOnHttp)
     const monitoring = await this.#pages.open('--monitoringAddr', settings.monitoringAddr, true)
-    this.#bound = { grpc: undefined, http, monitoring }
+    this.#bound = { grpc: undefined, secureGrpc: undefined, http, monitoring }
   }
 
   /** Reads, commits, opens the gRPC port and is ready; then goes on reading. */
@@ -302,17 +309,20 @@ class AddressServer implements RunningServer {
     if (this.#phase !== 'starting') return ['stopping']
     const unread = this.parts.feed.pending()
     if (unread.length > 0) return unread.map((kind) => `read ${kind}`)
-    return [this.#isCommitted ? 'listen' : 'first commit']
+    return [this.#isCommitted ? 'certificates and listeners' : 'first commit']
   }
 
   async #openGrpc(): Promise<void> {
-    const { settings, log } = this.#options
-    const { grpcAddr, secureGrpcAddr } = settings
-    if (secureGrpcAddr !== undefined) {
-      log.warn({ flag: '--secureGRPCAddr' }, 'no certificate to serve with; the TLS port stays closed')
-    }
+    const { grpcAddr } = this.#options.settings
+    await this.#openSecureGrpc()
     if (grpcAddr === undefined) return
     const { host, port } = await this.parts.xds.listen({ ...grpcAddr, flag: '--grpcAddr' })
     this.#bound = { ...this.#bound, grpc: { host, port } }
+  }
+
+  async #openSecureGrpc(): Promise<void> {
+    const { settings, log } = this.#options
+    const secureGrpc = await openSecurePort({ settings, log, parts: this.parts, signal: this.#reading.signal })
+    this.#bound = { ...this.#bound, secureGrpc }
   }
 }

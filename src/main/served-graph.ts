@@ -3,6 +3,8 @@
 // For serve.ts. Opens nothing and reads nothing.
 
 import type { Registry } from 'prom-client'
+import { defaultMeshConfig } from '../address/mesh-config.js'
+import { meshKey } from '../address/mesh.js'
 import { createAddressStore, type AddressStore } from '../address/store.js'
 import type { Clock } from '../base/clock.js'
 import { createDebounce } from '../base/debounce.js'
@@ -32,6 +34,8 @@ export interface ServedGraph {
   /** The same tables for a feed: what it changes is noticed and counted. */
   readonly feedInputs: Inputs
   readonly address: AddressStore
+  /** Of the mesh configuration in force. */
+  readonly trustDomain: string
   /** Changes wait for their commit. */
   readonly isPending: boolean
   /** Commits so far. */
@@ -106,6 +110,9 @@ export function createServedGraph(options: ServedGraphOptions): ServedGraph {
       if (debounce.pending) touch()
     }),
     address,
+    get trustDomain() {
+      return address.domain.mesh.rows.get(meshKey)?.trustDomain ?? defaultMeshConfig.trustDomain
+    },
     get isPending() {
       return debounce.pending
     },

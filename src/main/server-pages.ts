@@ -5,7 +5,7 @@ import { createAdminServer, toIndexReply, type AdminRoute, type AdminServer } fr
 import type { BoundAddress, ListenAddress } from '../base/listen.js'
 import type { Logger } from '../base/log.js'
 import { createDebugRoutes } from '../debug/routes.js'
-import { objectKey } from '../kube/records.js'
+import { toPageOptions } from './debug-types.js'
 import { toMetricsRoute, toReadyRoute, toVersionRoute, type Pending } from './operation-routes.js'
 import type { ServerParts } from './server-parts.js'
 import type { Settings } from './settings-table.js'
@@ -52,15 +52,7 @@ export class ServerPages {
 
   #createDebugRoutes(): readonly AdminRoute[] {
     const { parts, settings } = this.#options
-    const { served, xds } = parts
-    return createDebugRoutes({
-      store: served.address.store,
-      clients: () => xds.clients(),
-      held: (connectionId) => xds.held(connectionId),
-      labelsOf({ proxy, namespace }) {
-        const name = proxy.endsWith(`.${namespace}`) ? proxy.slice(0, -namespace.length - 1) : proxy
-        return served.inputs.Pod.get(objectKey(settings.clusterId, namespace, name))?.labels ?? {}
-      },
-    })
+    const { served, xds, authentication } = parts
+    return createDebugRoutes({ ...toPageOptions(served, settings, () => xds), access: authentication.debug })
   }
 }

@@ -14,6 +14,7 @@ import {
   textValue,
 } from '../base/setting-values.js'
 import type { SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
+import { caSettings } from './ca-settings.js'
 import { controlSettings } from './control-settings.js'
 import { identitySettings, selectIdentityContradictions } from './identity-settings.js'
 
@@ -153,7 +154,7 @@ export const settingsTable = {
     default: ':15012',
     type: listenValue,
     sentence:
-      'gRPC over TLS. Stays closed in this version, which has no certificate to show; empty leaves out the warning about it.',
+      'gRPC over TLS: discovery for callers that prove who they are, and certificates. Stays closed, with a warning, when there is no certificate to show; empty is off.',
     fromIstiod: true,
   },
   httpAddr: {
@@ -173,6 +174,7 @@ export const settingsTable = {
     fromIstiod: true,
   },
   ...identitySettings,
+  ...caSettings,
   enableAmbient: {
     group: answers,
     env: 'PILOT_ENABLE_AMBIENT',

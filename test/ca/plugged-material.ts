@@ -4,6 +4,7 @@
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
 import * as x509 from '@peculiar/x509'
+import { formatPem } from '../../src/ca/pem.js'
 import type { BundleTexts } from '../../src/ca/signing-bundle.js'
 
 const dayMs = 86_400_000
@@ -62,23 +63,23 @@ export async function issueAuthority(
 
 export async function makeKeys(kind: 'RSA' | 'P-256' | 'P-384'): Promise<Keys> {
   const algorithm = kind === 'RSA' ? rsa : ec(kind, kind === 'P-384' ? 'SHA-384' : 'SHA-256')
-  return (await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])) as Keys
+  return await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
 }
 
 export const toPem = ({ certificate }: Issued): string => `${certificate.toString('pem')}\n`
 export const toKeyPem = ({ keys }: Issued): string =>
   KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' }) as string
 
-/** A revocation list that revokes nothing. */
+/** A revocation list of a P-256 authority that revokes nothing. */
 export async function makeCrl(issuer: Issued): Promise<string> {
   const list = await x509.X509CrlGenerator.create({
     issuer: issuer.certificate.subject,
     thisUpdate: new Date(Date.now() - 1000),
     nextUpdate: new Date(Date.now() + dayMs),
-    signingAlgorithm: issuer.keys.privateKey.algorithm as webcrypto.EcdsaParams,
+    signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' },
     signingKey: issuer.keys.privateKey,
   })
-  return `${list.toString('pem')}\n`
+  return formatPem('X509 CRL', new Uint8Array(list.rawData))
 }
 
 /** The texts of a whole authority, its chain holding all three certificates. */

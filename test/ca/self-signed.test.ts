@@ -28,7 +28,7 @@ class Room {
   replica(options: Partial<SelfSignedOptions> = {}): SelfSignedAuthority {
     return new SelfSignedAuthority({
       store: this.store,
-      trustDomain: 'cluster.local',
+      trustDomain: () => 'cluster.local',
       clock: this.clock,
       log: this.log,
       isLeader: () => true,
@@ -59,7 +59,7 @@ describe('an authority of its own', () => {
   test('takes over the root that is stored', async () => {
     const room = new Room()
     const first = await room.started()
-    const second = await room.started({ trustDomain: 'another.name' })
+    const second = await room.started({ trustDomain: () => 'another.name' })
     expect([room.store.writes, rootsOf(second)]).toEqual([1, rootsOf(first)])
   })
 
@@ -161,7 +161,7 @@ describe('an authority of its own', () => {
     const room = new Room()
     await room.started({ lifetimeMs: 10 * day })
     await room.pass(9 * day)
-    const later = await room.started({ lifetimeMs: 10 * day, trustDomain: 'another.name' })
+    const later = await room.started({ lifetimeMs: 10 * day, trustDomain: () => 'another.name' })
     expect([later.bundle!.certificate.subject, room.store.writes]).toEqual(['O=cluster.local', 2])
   })
 

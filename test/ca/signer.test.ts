@@ -17,7 +17,7 @@ const order = { request: makeRequest(), names: [near], ttlSeconds: 0n }
 async function startAuthority(clock: FakeClock, lifetimeMs?: number): Promise<Authority> {
   const authority = new SelfSignedAuthority({
     store: new MemoryRootStore(),
-    trustDomain: 'cluster.local',
+    trustDomain: () => 'cluster.local',
     clock,
     log: silentLogger,
     isLeader: () => false,
