@@ -36,7 +36,8 @@ export function answerWrite(server: FakeApiServer, route: Route, payload: Payloa
     return
   }
   const applied = verb === 'patch' && payload.contentType.includes('apply-patch')
-  if (stored === undefined && !applied) {
+  // Apply makes what is not there, but never a status alone.
+  if (stored === undefined && (!applied || subresource !== undefined)) {
     sendStatus(response, 404, 'NotFound', `${type.plural} "${name}" not found`)
     return
   }
@@ -51,7 +52,7 @@ export function answerWrite(server: FakeApiServer, route: Route, payload: Payloa
       return
     default: {
       const after = applied
-        ? apply(before, body, route)
+        ? apply(server, before, { patch: body, route })
         : payload.contentType.includes('json-patch')
           ? jsonPatch(before, body)
           : verb === 'update'
@@ -61,8 +62,9 @@ export function answerWrite(server: FakeApiServer, route: Route, payload: Payloa
         sendStatus(response, 422, 'Invalid', 'the patch does not apply')
         return
       }
-      const asked = body?.metadata?.resourceVersion
-      if (asked !== undefined && asked !== before.metadata.resourceVersion) {
+      const { resourceVersion: asked, uid } = body?.metadata ?? {}
+      const isOther = uid !== undefined && stored !== undefined && uid !== before.metadata.uid
+      if (isOther || (asked !== undefined && asked !== before.metadata.resourceVersion)) {
         sendStatus(response, 409, 'Conflict', 'the object has been modified')
         return
       }
@@ -99,8 +101,12 @@ function restrict(before: Json, after: Json, subresource: string | undefined): J
 /** What each field manager applied, by object identity and manager. */
 const appliedConditions = new Map<string, readonly string[]>()
 
-/** Server-side apply, as far as conditions go: those of this manager that are left out are taken away, others stay. */
-function apply(before: Json, patch: Json, route: Route): Json {
+/**
+ * Server-side apply, as far as conditions go: those of this manager that are left out are taken away, others stay. Where the list is one field, it is
+ * replaced as a whole.
+ */
+function apply(server: FakeApiServer, before: Json, asked: { patch: Json; route: Route }): Json {
+  const { patch, route } = asked
   const manager = route.query.get('fieldManager') ?? ''
   const key = `${before.metadata.uid}/${manager}`
   const given: Json[] = patch.status?.conditions ?? []
@@ -110,5 +116,10 @@ function apply(before: Json, patch: Json, route: Route): Json {
   const kept: Json[] = (before.status?.conditions ?? []).filter((c: Json) => !owned.includes(c.type))
   const merged = mergePatch(before, patch)
   if (patch.status === undefined) return merged
+  if (server.wholeConditions.has(route.type.kind)) {
+    const fieldsV1 = { 'f:status': { 'f:conditions': {} } }
+    before.metadata.managedFields = [{ manager, operation: 'Apply', subresource: 'status', fieldsV1 }]
+    return { ...merged, status: { ...merged.status, conditions: given } }
+  }
   return { ...merged, status: { ...merged.status, conditions: [...kept, ...given] } }
 }

@@ -71,6 +71,8 @@ export class FakeApiServer {
   readonly writes: SeenWrite[] = []
   /** Answers a create of this kind instead of storing it, such as a TokenReview's. */
   readonly createAnswers = new Map<string, (object: Json) => Json>()
+  /** Kinds whose conditions are one field to server-side apply: there is one owner for all of them. */
+  readonly wholeConditions = new Set<string>()
   token: string | undefined
   /** Counts requests and connections, so that one can tell when nothing moves. */
   activity = 0
