@@ -110,7 +110,6 @@ export class SelfSignedAuthority implements Authority {
   /** The root that the store holds, or a new one where there never was any. */
   async #obtain(signal: AbortSignal): Promise<StoredRoot> {
     const { store, log } = this.#options
-    const trustDomain = this.#options.trustDomain()
     const stored = await store.read(signal)
     if (stored !== undefined) return stored
     if (((await store.readPublished?.(signal)) ?? '') !== '') {
@@ -120,6 +119,7 @@ export class SelfSignedAuthority implements Authority {
       )
     }
     const { privateKey } = await this.#makeKey()
+    const trustDomain = this.#options.trustDomain()
     const created = await store.create(
       await this.#makeRoot({ key: privateKey, name: encodeRootName(trustDomain), keyId: undefined }),
       signal,

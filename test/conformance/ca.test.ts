@@ -13,7 +13,7 @@ import { systemClock } from '../../src/base/clock.js'
 import { silentLogger } from '../../src/base/log.js'
 import type { Authority } from '../../src/ca/authority.js'
 import { addCertificateService } from '../../src/ca/certificate-service.js'
-import { encodeRootName, signLeaf, signRoot } from '../../src/ca/certificates.js'
+import { encodeRootName, signLeaf } from '../../src/ca/certificates.js'
 import { CertificateMetrics } from '../../src/ca/metrics.js'
 import { formatPem, parsePem } from '../../src/ca/pem.js'
 import { SelfSignedAuthority } from '../../src/ca/self-signed.js'
@@ -391,7 +391,7 @@ describe('recorded answers of the certificate service', () => {
     const store = new MemoryRootStore()
     const authority = new SelfSignedAuthority({
       store,
-      trustDomain: table.settings.trustDomain,
+      trustDomain: () => table.settings.trustDomain,
       clock: systemClock,
       log: silentLogger,
       isLeader: () => true,
