@@ -93,7 +93,10 @@ export class Asker {
 
 /** What grpc-js wraps around the one thing that a person wants to know is left out. */
 function toReason(details: string): string {
-  return details.replace(/^No connection established\. Last error: (Error: )?/, '').replace(/\. Resolution note: $/, '')
+  const reason = details
+    .replace(/^No connection established\. Last error: (Error: )?/, '')
+    .replace(/\. Resolution note: $/, '')
+  return reason.startsWith('Protocol error') ? 'what listens there does not speak gRPC' : reason
 }
 
 const howToChoose = 'Is addressd listening there? Another address is chosen with --server HOST:PORT or ADDRESSD_SERVER.'

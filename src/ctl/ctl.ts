@@ -33,7 +33,13 @@ function createProgram(io: CtlIo): Command {
     .description('Asks addressd what an address, a name or a client is.')
     .addHelpText('after', `\n${examples}`)
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ writeOut: (text) => io.stdout(text), writeErr: (text) => io.stderr(text) })
+    .configureOutput({
+      writeOut: (text) => io.stdout(text),
+      writeErr: (text) => io.stderr(text),
+      outputError: (text, write) => write(text.replace(/^error: /, 'addressctl: ')),
+    })
+    .helpOption('-h, --help', 'print this')
+    .helpCommand('help [command]', 'print this, or how to use a command')
     .showHelpAfterError('(addressctl --help says more)')
     .exitOverride()
     .option(
@@ -73,12 +79,12 @@ function addLists(program: Command, io: CtlIo): void {
     program
       .command(name)
       .description(lists[name])
-      .option('-n, --namespace <namespace>', 'only of this namespace', '')
-      .option('--node <node>', 'only on this Kubernetes node', '')
+      .option('-n, --namespace <namespace>', 'only of this namespace')
+      .option('--node <node>', 'only on this Kubernetes node')
       .addOption(outputOption())
       .action(async (_options: unknown, command: Command) => {
         const { printList } = await import('./lists.js')
-        const { namespace, node } = command.opts<{ namespace: string; node: string }>()
+        const { namespace = '', node = '' } = command.opts<{ namespace?: string; node?: string }>()
         await printList(name, { ...readCommon(command), namespace, node }, io)
       })
   }
@@ -91,7 +97,8 @@ function outputOption(): Option {
 /** Throws InvalidInput for a value that cannot be meant. */
 function readCommon(command: Command): CommonOptions {
   const { server, timeout, output } = command.optsWithGlobals<{ server: string; timeout: string; output: string }>()
-  if (!/^(\[[0-9a-fA-F:.%]+\]|[^:/\s]+):[0-9]{1,5}$/.test(server)) {
+  const [, port] = /^(?:\[[0-9a-fA-F:.%]+\]|[^:/\s]+):([0-9]{1,5})$/.exec(server) ?? []
+  if (port === undefined || Number(port) === 0 || Number(port) > 65_535) {
     throw new InvalidInput(
       `"${server}" is not an address to ask; write HOST:PORT, such as ${defaultServer}, in --server or ADDRESSD_SERVER`,
     )
@@ -108,6 +115,7 @@ const examples = `Examples:
   addressctl whatis shop/web-0 --watch           a pod, again whenever it changes
   addressctl workloads -n shop -o wide
   addressctl clients --node node-1
+  addressctl --version
 
 Exit codes:
   0 answered   1 nobody has it   2 not a question or wrong usage   3 could not ask

@@ -37,7 +37,11 @@ export function createProgram(name: string, io: ProgramIo): Command {
     .helpOption('-h, --help', 'print this')
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.stdout(text), writeErr: (text) => io.stderr(text) })
+    .configureOutput({
+      writeOut: (text) => io.stdout(text),
+      writeErr: (text) => io.stderr(text),
+      outputError: (text, write) => write(text.replace(/^error: /, `${name}: `)),
+    })
 }
 
 /** Runs a commander program. Gives 0 after help and version, 2 for wrong usage; other errors pass through. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Server, ServerCredentials } from '@grpc/grpc-js'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { runCtl } from '../../src/ctl/ctl.js'
@@ -75,12 +76,14 @@ describe('2, not a question or wrong usage:', () => {
   })
 
   test.each([
-    [['whatis'], "missing required argument 'question'"],
+    [['whatis'], "addressctl: missing required argument 'question'"],
     [['whatis', 'a', 'b'], 'too many arguments'],
     [['whatis', '10.0.0.1', '-o', 'xml'], '"xml" is not a form of output'],
     [['workloads', '--nose', 'x'], "unknown option '--nose'"],
-    [['wat'], "unknown command 'wat'"],
+    [['wat'], "addressctl: unknown command 'wat'"],
     [['clients', '--server', 'nowhere'], '"nowhere" is not an address to ask'],
+    [['clients', '--server', '127.0.0.1:65536'], '"127.0.0.1:65536" is not an address to ask'],
+    [['clients', '--server', '127.0.0.1:0'], '"127.0.0.1:0" is not an address to ask'],
     [['clients', '--server', ''], '"" is not an address to ask'],
     [['clients', '--timeout', '5'], '"5" is not a duration'],
     [['clients', '--timeout', '0'], 'there must be some time'],
@@ -104,6 +107,17 @@ describe('3, could not ask:', () => {
       expect(err).toMatch(/^addressctl: could not ask 127\.0\.0\.1:1: .*ECONNREFUSED/)
       expect(err).toContain('--server HOST:PORT or ADDRESSD_SERVER')
     }
+  })
+
+  test('a server that speaks something else', async () => {
+    const pages = createHttpServer((_request, response) => response.end('hello'))
+    await new Promise<void>((resolve) => pages.listen(0, '127.0.0.1', resolve))
+    const { port } = pages.address() as { port: number }
+    const { code, out, err } = await ctl(room, 'clients', '--server', `127.0.0.1:${port}`)
+    expect({ code, out }).toEqual({ code: 3, out: '' })
+    expect(err).toContain(`could not ask 127.0.0.1:${port}: what listens there does not speak gRPC. Is addressd`)
+    pages.closeAllConnections()
+    await new Promise((resolve) => pages.close(resolve))
   })
 
   test('a server that does not know such questions', async () => {
