@@ -2,14 +2,17 @@
 // One delta stream from its first message to its end: who the client is, its subscriptions, the order of what is written.
 // Sees a stream only by the small interface below; writes when the stream takes more and keeps nothing for later but where each type stands.
 
+import type { Timer } from '../base/clock.js'
 import { ProtocolError, formatError } from '../base/errors.js'
 import { shortenText } from '../base/short-text.js'
 import { decodeDeltaRequest } from '../wire/discovery.js'
 import type { DeltaRequest } from '../wire/discovery.js'
+import { AUTHORIZATION_TYPE } from '../wire/messages.js'
 import type { ClientView } from './client-view.js'
 import { isDebugType } from './debug-types.js'
 import { parseNode } from './node-id.js'
 import type { ClientNode } from './node-id.js'
+import { isNeedy, type Planned } from './policies-first.js'
 import type { Outgoing, Reply } from './reply.js'
 import type { ServedSession, SessionHost, Stream } from './session-host.js'
 import type { Resource } from './source.js'
@@ -20,6 +23,9 @@ const OK = 0
 const RESOURCE_EXHAUSTED = 8
 const INTERNAL = 13
 const HEALTH_TYPE = 'type.googleapis.com/istio.v1.HealthInformation'
+
+/** How long a client may take from its first request to the one for policies, which it sends in one go. */
+const policyWaitMs = 200
 
 /** Types a stream may ask for beyond those that exist, before more of them are passed over. */
 const maxUnknownTypes = 64
@@ -35,6 +41,10 @@ export class Session implements Pusher, ServedSession {
   #order: readonly Subscription[] = []
   /** Received and not looked at, because the stream takes no answer at the moment. */
   #inbox: Uint8Array[] = []
+  /** While the request for policies is on its way: the request before it when its answer needs them, which waits to be answered together. */
+  #awaiting: { readonly parked: Uint8Array | undefined; readonly timer: Timer } | undefined
+  /** That request once policies were told, while the stream takes no answer; and which policies are gone, which is told after it. */
+  #due: { readonly message: Uint8Array; readonly policies: Subscription; readonly gone: readonly string[] } | undefined
   #writable = true
   #asking = false
   #inputEnded = false
@@ -60,7 +70,9 @@ export class Session implements Pusher, ServedSession {
 
   /** Nothing waits here: no message unread, no answer under way, no push that the stream does not take. */
   get idle(): boolean {
-    return this.#ended || (this.#writable && !this.#asking && this.#inbox.length === 0)
+    if (this.#ended) return true
+    const waits = this.#awaiting !== undefined && (this.#awaiting.parked ?? this.#waitingSinceMs) !== undefined
+    return this.#writable && !this.#asking && this.#inbox.length === 0 && !waits
   }
 
   /** The stream takes nothing at the moment. */
@@ -72,12 +84,9 @@ export class Session implements Pusher, ServedSession {
   receive(message: Uint8Array): void {
     if (this.#ended) return
     this.#host.metrics.received(message.length)
-    if (!this.#canAnswer() || this.#inbox.length > 0) {
-      this.#inbox.push(message)
-      this.#stream.setReading(false)
-      return
-    }
-    this.#take(message)
+    if (this.#canAnswer() && this.#inbox.length === 0 && this.#take(message)) return
+    this.#inbox.push(message)
+    this.#stream.setReading(false)
   }
 
   /** The stream takes more. */
@@ -95,6 +104,7 @@ export class Session implements Pusher, ServedSession {
   /** The client will send nothing more; it still gets its answers. */
   inputEnded(): void {
     this.#inputEnded = true
+    this.#awaitNoMore()
     this.#endIfDone()
   }
 
@@ -131,15 +141,16 @@ export class Session implements Pusher, ServedSession {
   #goOn(): void {
     const since = this.#waitingSinceMs
     if (since !== undefined) this.#host.metrics.queue.observe((this.#host.clock.monotonic() - since) / 1000)
-    if (!this.#finishing) this.#pump()
+    if (!this.#finishing && this.#answerDue()) this.#pump()
     if (this.#writable && since !== undefined) {
       this.#waitingSinceMs = undefined
       this.#host.metrics.convergence.observe((this.#host.clock.monotonic() - since) / 1000)
     }
     let at = 0
     while (at < this.#inbox.length && this.#canAnswer() && !this.#stopped()) {
-      const message = this.#inbox[at++]
-      if (message !== undefined) this.#take(message)
+      const message = this.#inbox[at]
+      if (message !== undefined && !this.#take(message)) break
+      at++
     }
     if (at > 0) this.#inbox = this.#inbox.slice(at)
     if (this.#stopped()) return
@@ -156,12 +167,20 @@ export class Session implements Pusher, ServedSession {
     if (this.#finishing || (this.#inputEnded && this.#inbox.length === 0)) this.#end(OK, '')
   }
 
-  #take(message: Uint8Array): void {
+  /** False: something else had to be answered first, and the message must wait. */
+  #take(message: Uint8Array): boolean {
     try {
-      if (!this.#acknowledges(message)) this.#handle(decodeDeltaRequest(message))
+      if (this.#acknowledges(message)) return true
+      const request = decodeDeltaRequest(message)
+      if (this.#awaiting?.parked !== undefined && request.typeUrl !== AUTHORIZATION_TYPE) {
+        this.#awaitNoMore()
+        if (!this.#canAnswer()) return false
+      }
+      this.#handle(request, message)
     } catch (error) {
       this.fail(error)
     }
+    return true
   }
 
   /** The most frequent message by far, an acknowledgement of the last response and nothing else, is known by its bytes. */
@@ -191,7 +210,7 @@ export class Session implements Pusher, ServedSession {
     return { connection: this.#connectionId, peer: this.#stream.peer }
   }
 
-  #handle(request: DeltaRequest): void {
+  #handle(request: DeltaRequest, message: Uint8Array): void {
     const { typeUrl } = request
     if (typeUrl === HEALTH_TYPE) return
     if (this.#node === undefined) {
@@ -201,14 +220,92 @@ export class Session implements Pusher, ServedSession {
       this.#connectionId = this.#host.opened(this, node)
     }
     if (this.#answersDebug(request)) return
-    const subscription = this.#subscription(typeUrl)
-    if (subscription === undefined) return
-    this.#judge(subscription, request)
-    const outgoing = this.#plan(subscription, request)
-    if (outgoing === undefined) return
-    this.#write(subscription, outgoing)
+    const started = this.#host.clock.monotonic()
+    const awaits = this.#startsWithoutPolicies(typeUrl)
+    const waits = typeUrl === AUTHORIZATION_TYPE && this.#isWaitingForPolicies()
+    const parked = this.#takeParked(typeUrl)
+    const planned = this.#plan(request)
+    if (awaits && planned !== undefined && this.#isParked(planned)) {
+      this.#forget(planned.subscription)
+      this.#await(message)
+      return
+    }
+    if (awaits) this.#await(undefined)
+    if (planned === undefined) return
+    if (waits) this.#answerPolicies(planned, parked)
+    else this.#push(planned.subscription, planned.reply)
+    const seconds = (this.#host.clock.monotonic() - started) / 1000
+    planned.subscription.topic.frames.cells.pushTime.observe(seconds)
     // Ranged resources that the answer made due.
     if (this.#writable) this.#pump()
+  }
+
+  /** What is new of policies now, what is gone after everything that waited for them. */
+  #answerPolicies({ subscription, reply }: Planned, parked: Uint8Array | undefined): void {
+    const gone = reply.kind === 'snapshot' || reply.kind === 'selection' ? reply.removed : []
+    this.#push(subscription, gone.length === 0 ? reply : ({ ...reply, removed: [] } as Reply))
+    if (parked === undefined) subscription.owe(gone)
+    else this.#due = { message: parked, policies: subscription, gone }
+    this.#answerDue()
+  }
+
+  /** True when nothing is due any more and the stream takes more. */
+  #answerDue(): boolean {
+    const due = this.#due
+    if (due === undefined || !this.#writable) return this.#writable
+    // While it waited for the stream, policies may have come that its answer needs.
+    if (!this.#push(due.policies, due.policies.push('changed'))) return false
+    this.#due = undefined
+    const planned = this.#plan(decodeDeltaRequest(due.message))
+    due.policies.owe(due.gone)
+    return this.#push(planned?.subscription ?? due.policies, planned?.reply)
+  }
+
+  /**
+   * A ztunnel asks for addresses first and for policies right behind; one that comes back carries traffic all the while. What it is told of workloads before
+   * may name policies of which it knows nothing yet.
+   */
+  #startsWithoutPolicies(typeUrl: string): boolean {
+    if (this.#node?.proxyType !== 'ztunnel' || typeUrl === AUTHORIZATION_TYPE) return false
+    return !this.#subscriptions.has(AUTHORIZATION_TYPE) && !this.#subscriptions.has(typeUrl)
+  }
+
+  #isParked(planned: Planned): boolean {
+    return this.#host.topic(AUTHORIZATION_TYPE).source?.size !== 0 && isNeedy(planned)
+  }
+
+  /** Something that needs policies is held back until they are asked for. */
+  #isWaitingForPolicies(): boolean {
+    if (this.#awaiting === undefined) return false
+    return this.#awaiting.parked !== undefined || this.#order.some((subscription) => subscription.isNeedy())
+  }
+
+  #await(parked: Uint8Array | undefined): void {
+    this.#awaiting?.timer.cancel()
+    this.#awaiting = { parked, timer: this.#host.clock.after(policyWaitMs, () => this.#awaitNoMore()) }
+  }
+
+  /** The request that waited for this one, if this is the one for policies. */
+  #takeParked(typeUrl: string): Uint8Array | undefined {
+    if (typeUrl !== AUTHORIZATION_TYPE) return undefined
+    const parked = this.#awaiting?.parked
+    this.#awaiting?.timer.cancel()
+    this.#awaiting = undefined
+    return parked
+  }
+
+  /** Nobody asks for policies: what waited for them goes without. */
+  #awaitNoMore(): void {
+    if (this.#awaiting === undefined) return
+    const parked = this.#takeParked(AUTHORIZATION_TYPE)
+    if (this.#ended || this.#finishing) return
+    try {
+      const planned = parked && this.#plan(decodeDeltaRequest(parked))
+      if (planned !== undefined) this.#push(planned.subscription, planned.reply)
+      if (this.#canAnswer()) this.#goOn()
+    } catch (error) {
+      this.fail(error)
+    }
   }
 
   #judge(subscription: Subscription, request: DeltaRequest): void {
@@ -222,7 +319,11 @@ export class Session implements Pusher, ServedSession {
     this.#host.log.warn({ ...this.#name(), type: typeUrl, nonce, reason }, 'response rejected')
   }
 
-  #plan(subscription: Subscription, request: DeltaRequest): Outgoing | undefined {
+  /** What to answer; undefined for silence. */
+  #plan(request: DeltaRequest): Planned | undefined {
+    const subscription = this.#subscription(request.typeUrl)
+    if (subscription === undefined) return undefined
+    this.#judge(subscription, request)
     const { initialVersions, subscribe, unsubscribe } = request
     if (subscription.size + subscribe.length + initialVersions.size > this.#host.maxNames) {
       throw new ProtocolError(
@@ -230,13 +331,8 @@ export class Session implements Pusher, ServedSession {
         RESOURCE_EXHAUSTED,
       )
     }
-    const started = this.#host.clock.monotonic()
     const reply = subscription.ask({ subscribe, unsubscribe, initialVersions, nonce: '', error: undefined })
-    if (reply === undefined) return undefined
-    const outgoing = subscription.topic.frames.encode(reply)
-    const seconds = (this.#host.clock.monotonic() - started) / 1000
-    subscription.topic.frames.cells.pushTime.observe(seconds)
-    return outgoing
+    return reply && { subscription, reply }
   }
 
   #subscription(typeUrl: string): Subscription | undefined {
@@ -247,14 +343,25 @@ export class Session implements Pusher, ServedSession {
     const topic = this.#host.topic(typeUrl)
     const made = new Subscription(topic, this.#node?.nodeName ?? '', this)
     this.#subscriptions.set(typeUrl, made)
-    this.#order = [...this.#subscriptions.values()].sort((a, b) => a.topic.rank - b.topic.rank)
+    this.#sortSubscriptions()
     return made
+  }
+
+  #forget(subscription: Subscription): void {
+    subscription.close()
+    this.#subscriptions.delete(subscription.topic.typeUrl)
+    this.#sortSubscriptions()
+  }
+
+  #sortSubscriptions(): void {
+    this.#order = [...this.#subscriptions.values()].sort((a, b) => a.topic.rank - b.topic.rank)
   }
 
   /**
    * Pushes until nothing is due or the stream takes no more; true when it still does. Nothing becomes due meanwhile, so once around is enough.
    */
   #pump(): boolean {
+    if (this.#isWaitingForPolicies()) return false
     for (const subscription of this.#order) {
       if (!this.#push(subscription, subscription.push(subscription.topic.splits ? 'changed' : 'all'))) return false
       if (!this.#push(subscription, subscription.pushRanges())) return false
@@ -317,6 +424,7 @@ export class Session implements Pusher, ServedSession {
   #leave(): void {
     if (this.#ended) return
     this.#ended = true
+    this.#takeParked(AUTHORIZATION_TYPE)
     this.#inbox = []
     for (const subscription of this.#subscriptions.values()) subscription.close()
     if (this.#node !== undefined) this.#host.closed(this)

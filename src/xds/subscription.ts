@@ -32,6 +32,8 @@ export class Subscription implements Subscriber {
   #seenChanged = 0
   #seenRemoved = 0
   #seenRanges = 0
+  /** Names to list as removed with the next push of what is gone. */
+  #owed: readonly string[] = []
   /** Explicit: names to look at. */
   #concerned: Set<string> | undefined
   /** Explicit: ranged resources of which a concerned name is or was a member. */
@@ -225,9 +227,32 @@ export class Subscription implements Subscriber {
     this.#rangesConcerned.add(name)
   }
 
+  /** These names are gone, and the client is told of it when all other types were pushed. */
+  owe(removed: readonly string[]): void {
+    this.#owed = [...this.#owed, ...removed]
+  }
+
+  /** May what is due for new and changed resources need policies? */
+  isNeedy(): boolean {
+    const due = this.#wildcard ? this.topic.log.since(this.#seenChanged) : (this.#concerned ?? [])
+    for (const name of due) if ((this.topic.get(name)?.needs?.length ?? 0) > 0) return true
+    return false
+  }
+
   /** The next thing to push, or undefined. Moves on: each thing is given once. */
   push(part: Part): Reply | undefined {
-    return this.#wildcard ? this.#pushWildcard(part) : this.#pushExplicit(part)
+    const due = this.#wildcard ? this.#pushWildcard(part) : this.#pushExplicit(part)
+    return part === 'changed' || this.#owed.length === 0 ? due : this.#withOwed(due)
+  }
+
+  /** `due` is what is gone, or nothing. */
+  #withOwed(due: Reply | undefined): Reply | undefined {
+    const names = new Set(this.#owed)
+    this.#owed = []
+    if (due?.kind === 'selection') for (const name of due.removed) names.add(name)
+    if (due?.kind === 'delta') for (const name of this.topic.log.since(due.from)) names.add(name)
+    const removed = [...names].filter((name) => this.topic.get(name)?.entry === undefined)
+    return removed.length === 0 ? undefined : { kind: 'selection', resources: [], removed, aliases: false }
   }
 
   #pushWildcard(part: Part): Reply | undefined {

@@ -39,7 +39,10 @@ class World {
       metrics,
       debugTypes: undefined,
       maxNames: 1e6,
-      topic: () => this.topic,
+      topic: (typeUrl) =>
+        typeUrl === ADDRESS_TYPE
+          ? this.topic
+          : new Topic(typeUrl, undefined, (t) => new Frames(frames, t, metrics.type(typeUrl))),
       opened: () => `c-${count++}`,
       closed: () => undefined,
     }

@@ -18,6 +18,8 @@ export interface Toy {
   /** Prefixes like `10.0.0.0/8`, of the network "". */
   readonly ranges?: readonly string[]
   readonly bringsMembers?: boolean
+  /** Names of policies. */
+  readonly needs?: readonly string[]
   /** False: known, but never written. */
   readonly written?: boolean
   /** Left out: a hash of sorts. Empty: the type has no versions. */
@@ -27,7 +29,15 @@ export interface Toy {
 export function toResource(toy: Toy, typeUrl: string): Resource {
   const content = toy.content ?? ''
   const body = Buffer.from(
-    JSON.stringify([toy.name, content, toy.aliases ?? [], toy.parents ?? [], toy.node ?? '', toy.ranges ?? []]),
+    JSON.stringify([
+      toy.name,
+      content,
+      toy.aliases ?? [],
+      toy.parents ?? [],
+      toy.node ?? '',
+      toy.ranges ?? [],
+      ...(toy.needs ?? []),
+    ]),
   )
   const version = toy.version ?? versionOf(body)
   const entry = toy.written === false ? undefined : encodeEntry({ name: toy.name, version, typeUrl, body })
@@ -44,6 +54,7 @@ export function toResource(toy: Toy, typeUrl: string): Resource {
     node: toy.node ?? '',
     ranges,
     bringsMembers: toy.bringsMembers === true,
+    ...(toy.needs && { needs: toy.needs }),
   }
 }
 
