@@ -2,6 +2,7 @@
 // Everything that is written back, under one leadership: conditions, allocated addresses, taints, and what the caller adds. For main, which makes it over
 // an API server and never over files. Derives its own tables; nothing that is served waits for any of it.
 
+import { setMaxListeners } from 'node:events'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Domain } from '../address/domain.js'
 import type { Clock } from '../base/clock.js'
@@ -97,6 +98,8 @@ interface Parts extends Pick<ControllerOptions, 'graph' | 'domain' | 'clock' | '
 /** All of them, until the signal aborts or one fails, which ends the others. */
 async function runAll(tasks: readonly LeaderTask[], signal: AbortSignal): Promise<void> {
   const together = new AbortController()
+  // Every request under way listens, and there may be dozens.
+  setMaxListeners(0, together.signal)
   const onAbort = (): void => together.abort(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) onAbort()

@@ -79,6 +79,17 @@ export class Certificates {
     }
   }
 
+  /** What whoever trusts us is to trust, in PEM; undefined before start() or without an authority. */
+  get roots(): string | undefined {
+    const bundle = this.#authority?.bundle
+    return bundle === undefined ? undefined : formatRoots(bundle)
+  }
+
+  /** Looks at once whether the root changed where it is kept, as is done every so often anyway. */
+  async check(): Promise<void> {
+    await this.#authority?.check()
+  }
+
   /** Work of the leader; to be asked for before the first commit. */
   get leaderTasks(): readonly LeaderTask[] {
     const { settings, served, api, clock, random } = this.#options
@@ -159,8 +170,7 @@ export class Certificates {
       const own = this.#own?.current
       return own === undefined ? undefined : { ...own, clientCa: own.clientCa + more }
     }
-    const roots = this.#authority?.bundle
-    const clientCa = (roots === undefined ? '' : formatRoots(roots)) + more
+    const clientCa = (this.roots ?? '') + more
     return {
       cert: await readSetting(tlsCertFile, '--tlsCertFile'),
       key: await readSetting(tlsKeyFile, '--tlsKeyFile'),

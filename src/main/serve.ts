@@ -2,6 +2,7 @@
 // Puts the parts of addressd together and starts them in order: pages, inputs, first commit, gRPC, ready. Also usable inside a test:
 // time, log, API server and every limit come from outside, and port 0 is any free one. Reads neither the environment nor the command line.
 
+import { setMaxListeners } from 'node:events'
 import { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.js'
 import { Fatal, formatError } from '../base/errors.js'
@@ -158,6 +159,8 @@ class AddressServer implements RunningServer {
   constructor(options: ServerOptions, parts: ServerParts, chosen: ChosenFeed, version: string) {
     this.#options = options
     this.parts = parts
+    // Every request under way listens, and there may be dozens.
+    setMaxListeners(0, this.#reading.signal, this.#writing.signal)
     this.#chosen = chosen
     this.#version = version
     this.started = new Promise((resolve, reject) => (this.#settleStarted = { resolve, reject }))
