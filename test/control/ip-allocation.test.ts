@@ -21,13 +21,13 @@ afterEach(async () => {
 async function open(...objects: readonly Json[]): Promise<void> {
   room = await ControlRoom.open(namespace('auto'), ...objects)
   await room.start('a', { allocation: ranges })
-  await room.advance(2_000)
+  await room.advance(500)
 }
 
 /** Merges into a stored entry, and gives the leader time. */
 async function edit(name: string, merge: Json): Promise<void> {
   room.server.patch({ kind: 'ServiceEntry', namespace: 'auto', name, merge })
-  await room.advance(5_000)
+  await room.advance(2_500)
 }
 const of = (name: string): readonly string[] | undefined => room.addresses('auto', name)
 
@@ -91,7 +91,7 @@ describe('when an address has two owners [I6]', () => {
     await open(serviceEntry('auto', 'e', ['h.ex'], { status: { conditions } }))
     expect(of('e')).toEqual(pair('h.ex', 1))
     await room.change(serviceEntry('auto', 'user', ['u.ex'], { spec: { addresses: ['240.240.0.1'] } }))
-    await room.advance(10_000)
+    await room.advance(4_000)
     expect([of('e'), of('user')]).toEqual([pair('h.ex', 2), undefined])
     expect(room.server.get('ServiceEntry', 'auto', 'e')!['status'].conditions).toEqual(conditions)
     // What was given up is not given out again, the half that was nobody else's neither.
@@ -124,7 +124,7 @@ test('entries of other revisions are not touched, and what they have is in use',
     serviceEntry('auto', 'ours', ['o.ex']),
   )
   await room.start('a', { allocation: ranges }, { revision: 'mine' })
-  await room.advance(2_000)
+  await room.advance(500)
   expect([of('has'), of('theirs'), of('ours')]).toEqual([pair('h.ex', 1), undefined, pair('o.ex', 2)])
 })
 
@@ -134,7 +134,7 @@ describe('a write that', () => {
     room.server.api({ kind: 'ServiceEntry', subresource: 'status', answer: 409 })
     await room.start('a', { allocation: ranges })
     room.server.patch({ kind: 'ServiceEntry', namespace: 'auto', name: 'e', merge: { status: status('h.ex', 9) } })
-    await room.advance(10_000)
+    await room.advance(4_000)
     expect(of('e')).toEqual(pair('h.ex', 9))
     await room.change(serviceEntry('auto', 'f', ['i.ex']))
     expect(of('f')).toEqual(pair('i.ex', 1))
@@ -144,7 +144,7 @@ describe('a write that', () => {
     room = await ControlRoom.open(namespace('auto'), serviceEntry('auto', 'e', ['h.ex']))
     room.server.api({ kind: 'ServiceEntry', subresource: 'status', answer: 500, times: 2 })
     await room.start('a', { allocation: ranges })
-    await room.advance(10_000)
+    await room.advance(4_000)
     expect(of('e')).toEqual(pair('h.ex', 1))
   })
 })
@@ -193,7 +193,7 @@ describe('as recorded', () => {
             Object.keys(next).length === 0 ? { ...object, status: undefined } : { ...object, status: next },
           )
         }
-        await room.advance(10_000)
+        await room.advance(4_000)
         for (const { metadata, status: recorded } of entries) {
           const wanted = recorded?.addresses?.map(({ host, value }: Json) => `${String(host)}=${String(value)}`)
           // The recorded control plane never allocates for an entry whose list it once emptied; ours does.
