@@ -6,11 +6,13 @@ import type { Collection, Graph } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import { AUTHORIZATION_TYPE } from '../wire/messages.js'
 import type { Resource, ResourceSource } from '../xds/source.js'
+import { isSameRow } from './equal.js'
 import type { ImplicitPolicies } from './implicit-policies.js'
 import type { Mesh } from './mesh.js'
 import type { AddressOptions } from './options.js'
 import { isParentStrict, toConvertedMessage, toStaticStrictMessage } from './peer-authentication.js'
 import { toPolicyOutcome } from './policy-conversion.js'
+import { formatDoubts, formatRefusal } from './policy-sentences.js'
 import type { Policies } from './policies.js'
 import { isSameResource, toPolicyResource } from './resource.js'
 
@@ -56,6 +58,31 @@ export function createAuthorizations(graph: Graph, inputs: Inputs, reads: Reads)
   )
   const made = implicit.resources === undefined ? [] : [implicit.resources]
   return graph.union('authorizations', written, converted, staticStrict, ...made)
+}
+
+/** A policy that does other than it says. */
+export interface DoubtfulPolicy {
+  /** `namespace/name`. */
+  readonly policy: string
+  readonly why: readonly string[]
+}
+
+/** Policies that do other than they say at proxies of connections, for the log: nothing must fail open in silence. Those for waypoints are none of them. */
+export function createDoubts(graph: Graph, inputs: Inputs, reads: Omit<Reads, 'implicit'>): Collection<DoubtfulPolicy> {
+  const { mesh, options, policies } = reads
+  return graph.derive(
+    'doubtful policies',
+    inputs.AuthorizationPolicy,
+    (policy, read): DoubtfulPolicy | undefined => {
+      if (!policies.isSeen(read, policy)) return undefined
+      const { rootNamespace } = mesh.identity(read)
+      const outcome = toPolicyOutcome(policy, { rootNamespace, dryRunPolicies: options.dryRunPolicies })
+      if (outcome.kind === 'refused' && outcome.reason === 'targeted') return undefined
+      const why = outcome.kind === 'refused' ? [formatRefusal(outcome.reason, policy)] : formatDoubts(outcome, policy)
+      return why.length === 0 ? undefined : { policy: `${policy.namespace}/${policy.name}`, why }
+    },
+    { key: (row) => row.policy, equal: isSameRow },
+  )
 }
 
 /** Policies by name; they have no other keys, no members and no node. */

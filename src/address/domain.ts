@@ -6,7 +6,7 @@ import type { Collection, Graph } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import type { Resource } from '../xds/source.js'
 import { createAddressOwners, type AddressOwners } from './address-owners.js'
-import { createAuthorizations } from './authorizations.js'
+import { createAuthorizations, createDoubts, type DoubtfulPolicy } from './authorizations.js'
 import { createDiscovery, type Discovery } from './discovery.js'
 import { createSliceResources } from './endpoint-slices.js'
 import { createHostnames, type Hostnames } from './hostnames.js'
@@ -46,6 +46,7 @@ export interface Domain {
   readonly resources: ResourceTables
   /** Policies, filed under their names. */
   readonly authorizations: Collection<Resource>
+  readonly doubts: Collection<DoubtfulPolicy>
 }
 
 export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptions): Domain {
@@ -92,5 +93,6 @@ export function createDomain(graph: Graph, inputs: Inputs, options: AddressOptio
     createdOf: (service) => hostnames.createdOf(options.clusterId, service),
   }
   const authorizations = createAuthorizations(graph, inputs, { mesh, options, policies, implicit })
-  return { ...reads, waypoints, visibilities, resources, authorizations }
+  const doubts = createDoubts(graph, inputs, { mesh, options, policies })
+  return { ...reads, waypoints, visibilities, resources, authorizations, doubts }
 }

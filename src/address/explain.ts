@@ -40,7 +40,7 @@ export interface Explanation {
 type Reasons = Omit<Explanation, 'name' | 'address'>
 
 /** Reads the tables as of the last commit; records nothing. */
-const peek: Read = {
+export const peek: Read = {
   one: (from, key) => from.get(key),
   many: (from, term) => from.lookup(term),
   setting: (from) => from.get(),

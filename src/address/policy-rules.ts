@@ -102,7 +102,7 @@ class RuleReading {
     const fields = this.#fields(rule, 'rule')
     // Without fields it may have meant anything: it must not turn into a rule that always holds.
     if (fields === undefined) return [[{}]]
-    this.#refuseOthers(fields, ['from', 'to', 'when'])
+    if (this.#refuseOthers(fields, ['from', 'to', 'when'])) clauses.push([{}])
     for (const [list, entry, lists] of [
       ['to', 'operation', ofOperation],
       ['from', 'source', ofSource],
@@ -177,10 +177,11 @@ class RuleReading {
     return Array.isArray(value) ? value : [undefined]
   }
 
-  #refuseOthers(fields: Fields, known: readonly string[]): void {
-    for (const [name, value] of Object.entries(fields)) {
-      if (!known.includes(name) && !isAbsent(value)) this.unsupported.add(name)
-    }
+  /** True when there are any. */
+  #refuseOthers(fields: Fields, known: readonly string[]): boolean {
+    const others = Object.entries(fields).filter(([name, value]) => !known.includes(name) && !isAbsent(value))
+    for (const [name] of others) this.unsupported.add(name)
+    return others.length > 0
   }
 }
 

@@ -9,7 +9,8 @@ import { ADDRESS_TYPE, AUTHORIZATION_TYPE, WORKLOAD_TYPE } from '../wire/message
 import type { Resource, ResourceChange, ResourceSource, ResourceStore } from '../xds/source.js'
 import { createAuthorizationSource } from './authorizations.js'
 import { createDomain, type Domain } from './domain.js'
-import { createExplainer, type Explanation } from './explain.js'
+import { createExplainer, peek, type Explanation } from './explain.js'
+import { createPolicyExplainer, type PolicyExplanation } from './explain-policy.js'
 import { AddressSource } from './lookup.js'
 import type { AddressOptions } from './options.js'
 import { WorkloadSource } from './workload-type.js'
@@ -18,6 +19,8 @@ export interface AddressStore {
   readonly store: ResourceStore
   /** Where a resource comes from and why it is as it is; undefined when nobody has that name. As of the last commit. */
   explain(name: string): Explanation | undefined
+  /** The same for a policy, `namespace/name`, also for one that no proxy is told of. */
+  explainPolicy(name: string): PolicyExplanation | undefined
   /** The tables behind it, for whoever derives more from them. */
   readonly domain: Domain
 }
@@ -44,6 +47,11 @@ export function createAddressStore({ graph, inputs, options, log }: AddressStore
     [AUTHORIZATION_TYPE, authorizations],
   ])
   const listeners: Listener[] = []
+  graph.onCommit(domain.doubts, (changes) => {
+    for (const { now } of changes)
+      if (now !== undefined)
+        log.warn({ policy: now.policy, why: now.why.join('; ') }, 'a policy does other than it says at ztunnel')
+  })
   const takeAddresses = followChanges(graph, [pods, ...workloads, services])
   const takePolicies = followChanges(graph, [domain.authorizations])
   // One telling for all types: what names a policy and the policy itself change together.
@@ -68,6 +76,7 @@ export function createAddressStore({ graph, inputs, options, log }: AddressStore
       },
     },
     explain: createExplainer(domain, addresses),
+    explainPolicy: createPolicyExplainer(domain, peek),
     domain,
   }
 }

@@ -38,8 +38,22 @@ export function createAnswer(text: string, question: Question, places: AnswerPla
   return {
     question: text,
     form,
-    found: found.flatMap((one) => toFinding(one, { source, nameWaypoint, explainer: places.explainer })),
+    found: [
+      ...found.flatMap((one) => toFinding(one, { source, nameWaypoint, explainer: places.explainer })),
+      ...toUnsentPolicy(question, places.explainer),
+    ],
   }
+}
+
+/** A policy that exists and that no proxy is told of: its reasons are the answer. */
+function toUnsentPolicy(question: Question, explainer: Explainer | undefined): FindingRow[] {
+  if (question.form !== 'name') return []
+  const whole = `${question.namespace}/${question.name}`
+  const policy = explainer?.explainPolicy?.(whole)
+  if (policy === undefined || policy.isSent) return []
+  const { namespace, name, action, scope, why } = policy
+  const row = { namespace, name, action, scope, resource: null }
+  return [{ by: `name ${whole}`, why, version: '', aliases: [], policy: row, resource: null }]
 }
 
 const formNames: Readonly<Record<Question['form'], FormName>> = {
@@ -62,7 +76,7 @@ function toFinding(found: Found, reading: Reading): FindingRow[] {
   const { source, nameWaypoint, explainer } = reading
   const common = {
     by,
-    why: explainer?.explain(resource.name)?.why ?? [],
+    why: explain(found, explainer),
     version: resource.version,
     aliases: resource.aliases,
   }
@@ -86,6 +100,11 @@ function toFinding(found: Found, reading: Reading): FindingRow[] {
       resource: whole,
     },
   ]
+}
+
+function explain({ kind, resource }: Found, explainer: Explainer | undefined): readonly string[] {
+  const reasons = kind === 'policy' ? explainer?.explainPolicy?.(resource.name) : explainer?.explain(resource.name)
+  return reasons?.why ?? []
 }
 
 interface Named {

@@ -3,6 +3,7 @@
 
 import { decodeAddress, decodeWorkload } from '../../src/wire/address-decoder.js'
 import { toAddressJson } from '../../src/wire/address-json.js'
+import { toAuthorizationJson } from '../../src/wire/authorization-json.js'
 import { XdsClient, type ReceivedResponse as RawResponse, type RequestFields } from '../support/xds-client.js'
 import { ZtunnelModel, type ReceivedResource } from './ztunnel-model.js'
 
@@ -207,7 +208,7 @@ export function toResource(type: string, raw: RawResponse['resources'][number]):
 }
 
 function toJson(type: string, bytes: Uint8Array): Record<string, unknown> {
-  if (type === 'Authorization') return {}
+  if (type === 'Authorization') return toAuthorizationJson(bytes, { ip: 'text' })
   const decoded =
     type === 'Workload' ? { kind: 'workload' as const, workload: decodeWorkload(bytes) } : decodeAddress(bytes)
   return toAddressJson(decoded, { ip: 'text' })
