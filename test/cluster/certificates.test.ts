@@ -67,7 +67,7 @@ async function tokenOf(namespace: string, account: string, podName?: string, aud
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`
   const answer = await api.request('POST', path, { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec })
   if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.body.toString()}`)
-  return (answer.json() as any).status.token
+  return (answer.json()).status.token
 }
 
 const rootOf = (replica = 0): string => {
@@ -99,7 +99,7 @@ async function ask(headers: Record<string, string>, namespace = 'istio-system'):
 /** Asks for a certificate; its names, or how it was refused. */
 async function sign(token: string, identity?: string): Promise<string> {
   const credentials = grpc.credentials.createSsl(Buffer.from(rootOf()))
-  const Client = grpc.makeGenericClientConstructor(loadCertificateService() as any, 'Certificates')
+  const Client = grpc.makeGenericClientConstructor(loadCertificateService(), 'Certificates')
   const client = new Client(`127.0.0.1:${portOf()}`, credentials, {
     'grpc.ssl_target_name_override': serverName,
   }) as any
