@@ -8,7 +8,7 @@ import { check, checkAlways, type Before } from './expectations.js'
 import { Room } from './room.js'
 
 /** What a case may need and this version has. */
-const have = new Set(['sockets', 'load', 'authorization'])
+const have = new Set(['sockets', 'load', 'authorization', 'status'])
 
 function selectSkipReason(report: Report): string | undefined {
   if (report.part === 'node') return 'the node agent comes with a later version'
