@@ -201,7 +201,11 @@ class SotwStream {
   }
 
   commit(changes: ReadonlyMap<string, readonly ResourceChange[]>): void {
-    for (const [typeUrl, names] of this.#asked) {
+    // Policies before whatever names them.
+    const types = [...this.#asked].sort(
+      ([a], [b]) => Number(b === AUTHORIZATION_TYPE) - Number(a === AUTHORIZATION_TYPE),
+    )
+    for (const [typeUrl, names] of types) {
       const told: Answer[] = []
       for (const { name, after } of changes.get(typeUrl) ?? []) {
         if (after?.entry !== undefined && (typeUrl === AUTHORIZATION_TYPE || names.has(name)))
