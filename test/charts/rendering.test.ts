@@ -143,7 +143,6 @@ describe('refusing', () => {
       'xdsTrustedAccounts={reader}',
       'rollingMaxSurge=some',
       'global.multiCluster.clusterName=a/b',
-      'taint.namespace=kube-system',
       'env.POD_NAME=me',
       'podLabels.app\\.kubernetes\\.io/name=istiod',
     ]
@@ -155,7 +154,6 @@ describe('refusing', () => {
       'keepaliveMaxServerConnectionAge: "30" is not a duration; write it like 30m or 1h30m',
       'rollingMaxSurge: "some" is neither a number nor a percentage; write it like 1 or 25%',
       'global.multiCluster.clusterName: "a/b" has a slash, which names of workloads cannot hold',
-      'taint.namespace: node agents are looked for in the namespace of the release only; leave it out',
       'env.POD_NAME: this is what Kubernetes says of the pod; leave it out',
       'podLabels: app.kubernetes.io/name is how the Service finds the pods; leave it out',
     ])

@@ -13,8 +13,6 @@ import { istiodFlags } from '../../src/main/istiod-flags.js'
 import { selectContradictions, settingsTable, type Settings } from '../../src/main/settings-table.js'
 import { readGolden, selectContainer, selectKind, valueSets, type Manifest, type ValueSet } from './golden.js'
 
-/** istiod's names of the certificate authority and of the node controller: a program that does not know one passes it over. */
-const namesOfOtherParts = ['ISTIOD_CUSTOM_HOST', 'PILOT_ENABLE_NODE_UNTAINT_CONTROLLERS', 'ROOT_CA_DIR']
 /** Read by Node.js itself. */
 const namesOfNode = ['NODE_OPTIONS']
 
@@ -45,7 +43,7 @@ describe('what the chart tells the program', () => {
 
   test.each(valueSets)('with the values "%s" every environment name is in the table, once', (set) => {
     const table = Object.values<SettingsTable[string]>(settingsTable).map(({ env }) => env)
-    const known = new Set([...table, ...namesOfOtherParts, ...namesOfNode])
+    const known = new Set([...table, ...namesOfNode])
     const names: string[] = selectContainer(readGolden(set)).env.map(({ name }: Manifest) => name)
     expect(names.filter((name) => !known.has(name))).toEqual([])
     expect(new Set(names).size).toBe(names.length)

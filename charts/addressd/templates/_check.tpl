@@ -29,9 +29,6 @@
 {{- if contains "/" .Values.global.multiCluster.clusterName -}}
   {{- $problems = append $problems (printf "global.multiCluster.clusterName: %q has a slash, which names of workloads cannot hold" .Values.global.multiCluster.clusterName) -}}
 {{- end -}}
-{{- if .Values.taint.namespace -}}
-  {{- $problems = append $problems "taint.namespace: node agents are looked for in the namespace of the release only; leave it out" -}}
-{{- end -}}
 {{- range tuple "POD_NAME" "POD_NAMESPACE" -}}
   {{- if hasKey $.Values.env . -}}
     {{- $problems = append $problems (printf "env.%s: this is what Kubernetes says of the pod; leave it out" .) -}}
