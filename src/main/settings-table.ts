@@ -197,7 +197,8 @@ export const settingsTable = {
     env: 'PILOT_AUTO_ALLOW_WAYPOINT_POLICY',
     default: 'false',
     type: booleanValue,
-    sentence: 'Workloads list an implicit policy for each of their waypoints that lets it in.',
+    sentence:
+      'An implicit policy for each waypoint lets it in to the workloads behind it, and is served and listed by them.',
     fromIstiod: true,
   },
   dryRunPolicies: {
@@ -205,7 +206,8 @@ export const settingsTable = {
     env: 'AMBIENT_ENABLE_DRY_RUN_AUTHORIZATION_POLICY',
     default: 'false',
     type: booleanValue,
-    sentence: 'Workloads list authorization policies that are only tried out (annotated as dry-run), too.',
+    sentence:
+      'Authorization policies that are only tried out (annotated as dry-run) are served and listed too, marked so.',
     fromIstiod: true,
   },
   serviceEntrySelectsPods: {
