@@ -65,6 +65,9 @@ export function isLoopback(address: string): boolean {
   )
 }
 
+/** Connections that wait to be accepted: a whole fleet may come back at once, and what overflows is cut or waits for seconds. The kernel has the last word. */
+const backlog = 4096
+
 /**
  * Binds a server. `flag` names the setting that chose the address, for the message. Rejects with Fatal when the address cannot be had.
  */
@@ -74,8 +77,8 @@ export function listen(server: Server, address: ListenAddress, flag: string): Pr
       reject(new Fatal(formatListenFailure(error, address, flag), error))
     }
     server.once('error', onError)
-    const options = address.host === undefined ? { port: address.port } : { port: address.port, host: address.host }
-    server.listen(options, () => {
+    const host = address.host === undefined ? {} : { host: address.host }
+    server.listen({ port: address.port, backlog, ...host }, () => {
       server.removeListener('error', onError)
       resolve(toBoundAddress(server))
     })

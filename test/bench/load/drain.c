@@ -21,7 +21,7 @@
 #define STREAM_WINDOW (2u << 20)
 #define CONNECTION_WINDOW (5u << 20)
 #define MOST_MESSAGES 1024
-/** Connections that wait for their handshake at a time. */
+/** Connections that have not heard from the server yet, at a time: more would overflow its queue of connections to accept. */
 #define MOST_OPENING 64
 
 enum { DATA = 0, HEADERS = 1, RESET = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, WINDOW_UPDATE = 8 };
@@ -29,7 +29,7 @@ enum { DATA = 0, HEADERS = 1, RESET = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, WIN
 enum { RESOURCES = 2, NONCE = 5, REMOVED = 6 };
 
 typedef struct {
-  int fd, index, connected, wants_write;
+  int fd, index, connected, heard, wants_write;
   // Bytes that the socket did not take yet.
   uint8_t *out;
   int out_length, out_room;
@@ -354,7 +354,6 @@ static void finish_connecting(Client *c) {
   errno = error;
   if (error != 0) fail(c, "connect");
   c->connected = 1;
-  opening--;
   if (ready++ == 0) asking_since = now();
   greet(c);
   flush(c);
@@ -362,7 +361,6 @@ static void finish_connecting(Client *c) {
     printf("{\"ev\":\"connected\",\"n\":%d}\n", clients);
     fflush(stdout);
   }
-  open_more();
 }
 
 int main(int count, char **words) {
@@ -395,6 +393,11 @@ int main(int count, char **words) {
       ssize_t got = recv(c->fd, bytes, sizeof bytes, 0);
       if (got < 0 && errno == EAGAIN) continue;
       if (got <= 0) fail(c, got < 0 ? "recv" : "the server hangs up");
+      if (!c->heard) {
+        c->heard = 1;
+        opening--;
+        open_more();
+      }
       read_bytes(c, bytes, (uint32_t)got);
       flush(c);
     }
