@@ -160,12 +160,15 @@ function refuseForService(
   return undefined
 }
 
-/** Primary and canary with their shares; empty without a canary that is bound. */
+/** Primary and canary with their shares; empty without a canary that is bound, or when one of the two has no usable address. */
 export function toWeightedWaypoints({ outcome, canary }: ServiceWaypoint): readonly WeightedWaypoint[] {
   if (outcome.kind !== 'bound' || canary.kind !== 'bound') return []
+  const [primary, second] = [outcome.waypoint.address, canary.waypoint.address]
+  // A proxy rejects the whole service for the sake of one entry that leads nowhere.
+  if (primary === undefined || second === undefined) return []
   return [
-    { destination: outcome.waypoint.address, weight: 100 - canary.weight },
-    { destination: canary.waypoint.address, weight: canary.weight },
+    { destination: primary, weight: 100 - canary.weight },
+    { destination: second, weight: canary.weight },
   ]
 }
 

@@ -334,17 +334,19 @@ describe('a canary', () => {
     expect(weights(made)).toEqual(['wp.ns1 90', 'c.ns1 10'])
   })
 
-  test('stands beside a primary without usable address, whose entry has a weight alone [V2,V24]', () => {
-    const made = room([
-      gateway('wp', { addresses: [{ value: 'x' }] }),
-      gateway('c'),
-      service('s', {}, { labels: { ...use('wp'), ...canary('c') } }),
-    ])
-    expect(made.service(s)?.weightedWaypoints).toEqual([
-      { destination: undefined, weight: 100 },
-      { destination: to('c.ns1'), weight: 0 },
-    ])
-  })
+  test.each([
+    ['the primary', 'wp'],
+    ['the canary', 'c'],
+  ])(
+    'shares nothing when %s has no usable address: an entry that leads nowhere costs the service [V2,V24]',
+    (_, bad) => {
+      const made = room([
+        ...['wp', 'c'].map((name) => (name === bad ? gateway(name, { addresses: [{ value: 'x' }] }) : gateway(name))),
+        service('s', {}, { labels: { ...use('wp'), ...canary('c') } }),
+      ])
+      expect(weights(made)).toEqual([])
+    },
+  )
 })
 
 test('endpoints of an entry follow their own labels [V15,E5]', () => {
