@@ -67,7 +67,7 @@ async function tokenOf(namespace: string, account: string, podName?: string, aud
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`
   const answer = await api.request('POST', path, { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec })
   if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.body.toString()}`)
-  return (answer.json()).status.token
+  return answer.json().status.token
 }
 
 const rootOf = (replica = 0): string => {
