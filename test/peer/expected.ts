@@ -173,12 +173,20 @@ function toPolicy(bytes: Uint8Array): unknown {
 }
 
 function toMatch(match: Readonly<Record<string, readonly any[]>>): unknown {
-  return Object.fromEntries(Object.entries(match).map(([key, values]) => [key, values.map((value) => toValue(value))]))
+  return Object.fromEntries(
+    Object.entries(match).map(([key, values]) => [
+      key,
+      values.map((value) => (/serviceAccounts$/i.test(key) ? toAccount(value) : toValue(value))),
+    ]),
+  )
+}
+
+function toAccount({ namespace = '', serviceAccount = '' }): unknown {
+  return { namespace, serviceAccount }
 }
 
 function toValue(value: any): unknown {
   if (typeof value === 'number') return value
-  if ('serviceAccount' in value) return value
   if ('address' in value) return `${value.address}/${value.length ?? 0}`
   if ('presence' in value) return { Presence: [] }
   return Object.fromEntries(

@@ -24,6 +24,8 @@ const issuer = 'https://issuer.test'
 export interface RoomOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly flags?: readonly string[]
+  /** Read objects from the API server of this kubeconfig, not from the folder. */
+  readonly kubeconfig?: string
 }
 
 export class Room {
@@ -36,6 +38,9 @@ export class Room {
   readonly #options: RoomOptions
   #key: jose.CryptoKey | undefined
   #server: RunningServer | undefined
+  #clusterId = ''
+  /** PEM of the roots when they are in no file. */
+  apiRoot: string | undefined
 
   constructor(options: RoomOptions = {}) {
     this.#options = options
@@ -75,9 +80,11 @@ export class Room {
   /** Starts an addressd; from now on ztunnels find this one. Others go on running. */
   async startServer(): Promise<RunningServer> {
     const own = ['--grpcAddr=127.0.0.1:0', '--secureGRPCAddr=127.0.0.1:0', '--httpAddr=', '--monitoringAddr=']
+    const { kubeconfig } = this.#options
+    const from = kubeconfig === undefined ? ['--files', join(this.#folder, 'objects')] : ['--kubeconfig', kubeconfig]
     const { settings } = parseSettings({
       table: settingsTable,
-      argv: ['--files', join(this.#folder, 'objects'), ...own, ...(this.#options.flags ?? [])],
+      argv: [...from, ...own, ...(this.#options.flags ?? [])],
       env: {
         ADDRESSD_ROOT_FILE: join(this.#folder, 'root', 'root.pem'),
         ROOT_CA_DIR: join(this.#folder, 'cacerts'),
@@ -89,6 +96,7 @@ export class Room {
     })
     const server = await startServer({ settings, clock: systemClock, log: this.log })
     this.#servers.add(server)
+    this.#clusterId = settings.clusterId
     await server.started
     this.#server = server
     return server
@@ -101,8 +109,13 @@ export class Room {
     await server.stop()
   }
 
+  get clusterId(): string {
+    return this.#clusterId
+  }
+
   /** PEM of the roots. */
   get root(): string {
+    if (this.apiRoot !== undefined) return this.apiRoot
     const text = readFileSync(join(this.#folder, 'root', 'root.pem'), 'utf8')
     return (text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []).join('\n')
   }
