@@ -39,11 +39,6 @@ export function whyNoZtunnel(): string | undefined {
   return whyNoSpaces()
 }
 
-/** Text of its version, for the record. */
-export function describeZtunnel(): string {
-  return spawnSync(findZtunnel() ?? 'ztunnel', ['version'], { encoding: 'utf8' }).stdout.trim()
-}
-
 /** What it says it holds, in an order that means something. */
 export interface Held {
   readonly workloads: readonly unknown[]
