@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real ztunnel, found by the variable ZTUNNEL or on the PATH, in a network of its own. Knows its fixed ports and its pages; judges nothing.
 
-import { spawnSync, type ChildProcess } from 'node:child_process'
+import { type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, constants, mkdirSync } from 'node:fs'
 import type { Socket } from 'node:net'
