@@ -9,7 +9,6 @@ import { parseBoolean } from '../../src/base/go-values.js'
 import { ADDRESS_TYPE, AUTHORIZATION_TYPE } from '../../src/wire/messages.js'
 import type { ResourceSource } from '../../src/xds/source.js'
 import { bodyOf, Room, type KubeObject, type ObjectName, type Pushed } from '../address/room.js'
-import { differences } from './differences.js'
 import { expand } from './expand.mjs'
 import { listCases } from './folder.js'
 
@@ -73,9 +72,7 @@ export interface RecordedCase {
 /** Every case of a folder, by name. */
 export function readCases(folder: string): readonly RecordedCase[] {
   return listCases(folder).map((path) => {
-    const read = JSON.parse(readFileSync(path, 'utf8')) as Case
-    const own = differences[read.name]
-    const recorded: Case = own === undefined ? read : { ...read, deviation: own }
+    const recorded = JSON.parse(readFileSync(path, 'utf8')) as Case
     const steps = expand(recorded) as unknown as readonly Step[]
     const { name, about } = recorded
     return { name, about, options: toOptions(recorded), steps, skipReason: toSkipReason(recorded, steps) }
