@@ -20,6 +20,7 @@ import {
   measureSnapshot,
   requireSame,
 } from './scenarios.js'
+import { measureSecure, measureSigning } from './secure.js'
 import {
   root,
   startAddressd,
@@ -299,7 +300,24 @@ async function measureRealApi(): Promise<void> {
   }
 }
 
+async function measureTls(): Promise<void> {
+  const pods = quick ? 1_000 : 10_000
+  const api = await startMeshApi(pods)
+  const clients = quick ? 20 : 50
+  const { clear, tls } = await measureSecure(api, clients, 10)
+  await api.stop()
+  const beside = (value: number, unit: string): string => `in the clear ${value.toFixed(2)} ${unit}`
+  const of = `CPU a client, ${size(pods)}, ${clients} clients`
+  add({ figure: `TLS: to connect, ${of}`, unit: 'ms', addressd: tls.connectMs, note: beside(clear.connectMs, 'ms') })
+  add({ figure: `TLS: a snapshot, ${of}`, unit: 'ms', addressd: tls.snapshotMs, note: beside(clear.snapshotMs, 'ms') })
+  add({ figure: `TLS: a small push, ${of}`, unit: 'us', addressd: tls.pushUs, note: beside(clear.pushUs, 'us') })
+  const signMs = await measureSigning(quick ? 200 : 1_000)
+  const perSecond = `${(1000 / signMs).toFixed(0)} a second and core, RSA root`
+  add({ figure: 'a certificate request, CPU', unit: 'ms', addressd: signMs, note: perSecond })
+}
+
 await measureSmallMesh()
+await measureTls()
 await measureMesh10k()
 if (!quick) {
   await measureMesh50k()

@@ -30,7 +30,8 @@ const scratch = mkdtempSync(join(tmpdir(), 'addressd-bench-'))
 process.once('exit', () => rmSync(scratch, { recursive: true, force: true }))
 let files = 0
 
-function writeKubeconfig({ url, token, caFile }: ApiAccess): string {
+/** A kubeconfig file for this API server. */
+export function writeKubeconfig({ url, token, caFile }: ApiAccess): string {
   const file = join(scratch, `kubeconfig-${++files}`)
   const cluster = { server: url, ...(caFile === undefined ? {} : { 'certificate-authority': caFile }) }
   const config = {
