@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `npm test [paths and flags of jest]`: installs what is missing, builds (tests start workers and programs from dist/), runs the tests and says
-// at the end what was skipped and why. Its exit code is jest's. ADDRESSD_TEST_RESULT names a file for jest's result as JSON.
+// at the end what was skipped and why. Its exit code is jest's. TEST_RESULT names a file for jest's result as JSON.
 
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -13,11 +13,11 @@ installMissing()
 build()
 
 const scratch = mkdtempSync(join(tmpdir(), 'addressd-test-'))
-const resultFile = process.env.ADDRESSD_TEST_RESULT || join(scratch, 'result.json')
+const resultFile = process.env.TEST_RESULT || join(scratch, 'result.json')
 const given = process.argv.slice(2)
 const colors = process.stdout.isTTY ? ['--colors'] : []
 // Whoever asks for these tests by name means to wait for the API server that they need.
-const asked = given.some((path) => path.startsWith('test/cluster')) ? { ADDRESSD_BUILD_APISERVER: '1' } : {}
+const asked = given.some((path) => path.startsWith('test/cluster')) ? { TEST_BUILD_APISERVER: '1' } : {}
 const jest = spawn(
   process.execPath,
   [join(root, 'node_modules/jest/bin/jest.js'), ...colors, '--json', `--outputFile=${resultFile}`, ...given],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sets of values that the chart is rendered with in tests, and what it renders to: one file each in golden/, written anew by
-// `ADDRESSD_WRITE_GOLDEN=1` where helm is. Tests that look at objects read those files, so that they run without helm.
+// `TEST_WRITE_GOLDEN=1` where helm is. Tests that look at objects read those files, so that they run without helm.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -57,7 +57,7 @@ describe('rendering', () => {
       const lint = await helm('lint', '--strict', chart, '--namespace', namespace, ...toValueFlags(set))
       expect(lint.stdout).toContain('1 chart(s) linted, 0 chart(s) failed')
       const text = await render(...toValueFlags(set))
-      if (process.env['ADDRESSD_WRITE_GOLDEN'] === '1') writeFileSync(toGoldenPath(set), text)
+      if (process.env['TEST_WRITE_GOLDEN'] === '1') writeFileSync(toGoldenPath(set), text)
       expect(text).toBe(readFileSync(toGoldenPath(set), 'utf8'))
     })
   }

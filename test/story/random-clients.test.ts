@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random clients of the real program, over real sockets, while objects change: they subscribe, give back, reject, come back with versions, half-close, take back and vanish.
 // Once all is quiet, every client that is left holds what a fresh one with the same wishes is given.
-// More by hand: ADDRESSD_STORY_RUNS, ADDRESSD_STORY_SEED.
+// More by hand: STORY_RUNS, STORY_SEED.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { applyResponses, XdsClient, ztunnelNode, type ReceivedResource } from '../support/xds-client.js'
 import { podManifest, Room, until } from './room.js'
 
-const runs = Number(process.env['ADDRESSD_STORY_RUNS'] ?? 12)
-const seed = process.env['ADDRESSD_STORY_SEED']
+const runs = Number(process.env['STORY_RUNS'] ?? 12)
+const seed = process.env['STORY_SEED']
 
 const room = new Room()
 const crashes: unknown[] = []

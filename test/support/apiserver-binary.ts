@@ -45,7 +45,7 @@ export async function findApiServer(signal?: AbortSignal): Promise<ApiServerProg
   }
   const target = toTarget()
   if (isExecutable(target)) return { etcd, apiServer: target }
-  if ((process.env['CI'] ?? process.env['ADDRESSD_BUILD_APISERVER'] ?? '') === '') {
+  if ((process.env['CI'] ?? process.env['TEST_BUILD_APISERVER'] ?? '') === '') {
     return {
       unavailable: 'no API server has been built on this machine yet; `npm run test:cluster` does, in minutes, with Go',
     }

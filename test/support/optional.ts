@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that need a part which a machine may lack: they skip aloud with the reason and are counted. On CI the parts named in ADDRESSD_MUST_RUN may not be missing.
+// Tests that need a part which a machine may lack: they skip aloud with the reason and are counted. On CI the parts named in TEST_MUST_RUN may not be missing.
 
 import { test } from '@jest/globals'
 
@@ -11,7 +11,7 @@ type Test = typeof test
  */
 export function testWith(part: string, missing: string | undefined): Test {
   if (missing === undefined) return test
-  const must = (process.env['ADDRESSD_MUST_RUN'] ?? '').split(',')
+  const must = (process.env['TEST_MUST_RUN'] ?? '').split(',')
   if (must.includes(part)) {
     return ((name: string) => {
       test(name, () => {
