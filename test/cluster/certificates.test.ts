@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect } from '@jest/globals'
 import { createKubeApi } from '../../src/kube/client.js'
 import { startServer, type RunningServer } from '../../src/main/serve.js'
 import { loadCertificateService } from '../../src/wire/certificate.js'
+import { ADDRESS_TYPE } from '../../src/wire/messages.js'
 import { makeRequest } from '../ca/material.js'
 import { LogBook } from '../reports/log-book.js'
 import { apiServerStartTimeoutMs, startApiServer, type ApiServer } from '../support/apiserver.js'
@@ -158,6 +159,19 @@ testReal(
       expect(map.data['root-cert.pem']).toBe(rootOf())
     }
     expect(await read(mapPath('kube-public'))).toBeUndefined()
+  },
+  timeoutMs,
+)
+
+testReal(
+  'replicas serve the same names in the same versions',
+  () => {
+    const [first, second] = replicas.map(({ server }) => {
+      const source = server.parts.served.address.store.source(ADDRESS_TYPE)
+      return [...(source?.all() ?? [])].map(({ name, version }) => `${name} ${version}`).sort()
+    })
+    expect(first?.length).toBeGreaterThanOrEqual(3)
+    expect(second).toEqual(first)
   },
   timeoutMs,
 )
