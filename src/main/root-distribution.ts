@@ -2,10 +2,11 @@
 // The leader's work of giving out roots: which namespaces there are, and which of our maps somebody touched. What is written is decided by src/ca.
 
 import { Registry } from 'prom-client'
+import { peek } from '../address/explain.js'
 import type { Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
 import { Distribution, type DistributionOptions } from '../ca/distribution.js'
-import type { Read, Source } from '../collection/types.js'
+import type { Source } from '../collection/types.js'
 import type { LeaderTask } from '../control/controllers.js'
 import type { KubeApi } from '../kube/api.js'
 import { createKubeMetrics } from '../kube/kube-metrics.js'
@@ -49,13 +50,6 @@ export function createRootDistribution(options: RootDistributionOptions): Leader
       await Promise.all(distribution.names.map((name) => watchMaps(name, distribution, options).run(signal)))
     },
   }
-}
-
-/** Current values, outside of a transform. */
-const peek: Read = {
-  one: (from, key) => from.get(key),
-  many: (from, term) => from.lookup(term),
-  setting: (from) => from.get(),
 }
 
 /** Tells the distribution of every map of this name that somebody made, changed or deleted. */
