@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every setting of `addressd-node run`: the only place where its flags, environment names and defaults are written down. Names of istio-cni and ztunnel
+// mean what they mean there.
+
+import { hostname } from 'node:os'
+import { parseIp } from '../base/ip.js'
+import { InvalidInput } from '../base/errors.js'
+import { parseBoolean } from '../base/go-values.js'
+import { parseLogLevels, type LogLevels } from '../base/pino-log.js'
+import { booleanValue, integerValue, listenValue, nameValue, textValue } from '../base/setting-values.js'
+import type { IgnoredFlag, SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
+
+const objects = 'What is read'
+const enrolment = 'Which pods are in the mesh'
+const rules = 'Rules'
+const host = 'Where things are on the host'
+const plane = 'The control plane'
+const operating = 'Pages and logs'
+
+const logLevelsValue: ValueType<LogLevels> = { label: 'LEVELS', parse: parseLogLevels }
+
+/** True, false, or undefined for an empty text: then the program chooses. */
+const optionalBooleanValue: ValueType<boolean | undefined> = {
+  label: 'BOOLEAN',
+  parse: (text) => (text === '' ? undefined : parseBoolean(text)),
+}
+
+function addressValue(bytes: 4 | 16): ValueType<string> {
+  return {
+    label: 'IP',
+    parse(text) {
+      if (parseIp(text)?.length !== bytes)
+        throw new InvalidInput(`"${text}" is not an IPv${bytes === 4 ? '4' : '6'} address`)
+      return text
+    },
+  }
+}
+
+const variantValue: ValueType<'legacy' | 'nft' | undefined> = {
+  label: 'VARIANT',
+  parse(text) {
+    if (text === '') return undefined
+    if (text === 'legacy' || text === 'nft') return text
+    throw new InvalidInput(
+      `"${text}" is no variant of iptables; it must be legacy or nft, or empty to choose by itself`,
+    )
+  },
+}
+
+/** Comma-separated names; blanks around them and empty ones do not count. */
+const namesValue: ValueType<readonly string[]> = {
+  label: 'NAMES',
+  parse: (text) =>
+    text
+      .split(',')
+      .map((name) => name.trim())
+      .filter((name) => name !== ''),
+}
+
+/** The pods that istio-cni's chart chooses: by their own label, or by their namespace's unless they opt out. */
+const chartSelectors =
+  '[{"podSelector":{"matchLabels":{"istio.io/dataplane-mode":"ambient"}}},{"podSelector":{"matchExpressions":[{"key":"istio.io/dataplane-mode","operator":"NotIn","values":["none"]}]},"namespaceSelector":{"matchLabels":{"istio.io/dataplane-mode":"ambient"}}}]'
+
+export const nodeSettingsTable = {
+  kubeconfig: {
+    group: objects,
+    flag: 'kubeconfig',
+    default: '',
+    type: textValue('FILE'),
+    sentence:
+      'Reach the API server as this kubeconfig file says. Without it, and without --files, with the credentials that Kubernetes gives to every pod.',
+  },
+  files: {
+    group: objects,
+    flag: 'files',
+    default: '',
+    type: textValue('DIR'),
+    sentence:
+      'Read manifests from this folder, watched live, instead of an API server: for demonstrations and tests. Nothing is written back; who is enrolled is kept in memory.',
+  },
+  kubernetesHost: {
+    group: objects,
+    env: 'KUBERNETES_SERVICE_HOST',
+    default: '',
+    type: textValue('HOST'),
+    sentence: 'Set by Kubernetes in every pod: where its API server is. Used without --kubeconfig and --files.',
+    fromIstiod: true,
+  },
+  kubernetesPort: {
+    group: objects,
+    env: 'KUBERNETES_SERVICE_PORT',
+    default: '443',
+    type: integerValue(1, 65_535),
+    sentence: 'The port that goes with it.',
+    fromIstiod: true,
+  },
+  nodeName: {
+    group: objects,
+    flag: 'node-name',
+    env: 'NODE_NAME',
+    default: hostname(),
+    type: nameValue('NAME'),
+    sentence:
+      'Name of the node whose pods are looked after, as Kubernetes calls it. The default is the name of this host.',
+    fromIstiod: true,
+  },
+  podNamespace: {
+    group: objects,
+    env: 'POD_NAMESPACE',
+    default: 'istio-system',
+    type: nameValue('NAMESPACE'),
+    sentence: 'Namespace of this agent: its own pods, known by the name of the DaemonSet, start without it.',
+    fromIstiod: true,
+  },
+  daemonSet: {
+    group: objects,
+    env: 'ADDRESSD_DAEMONSET',
+    default: 'addressd-node',
+    type: nameValue('NAME'),
+    sentence: 'Name of the DaemonSet that runs this agent. Pods of istio-cni-node count as its own too.',
+  },
+  systemNamespace: {
+    group: objects,
+    env: 'SYSTEM_NAMESPACE',
+    default: 'istio-system',
+    type: nameValue('NAMESPACE'),
+    sentence: 'Namespace of the control plane and of ztunnel: home of the mesh configuration.',
+    fromIstiod: true,
+  },
+  revision: {
+    group: objects,
+    env: 'REVISION',
+    default: '',
+    type: textValue('NAME'),
+    sentence: 'The mesh configuration is ConfigMap istio-NAME; empty: ConfigMap istio.',
+    fromIstiod: true,
+  },
+  clusterId: {
+    group: objects,
+    flag: 'clusterID',
+    env: 'CLUSTER_ID',
+    default: 'Kubernetes',
+    type: nameValue('ID'),
+    sentence:
+      'Id of the cluster: the first part of the names under which the control plane serves the pods of this node.',
+    fromIstiod: true,
+  },
+  ambientEnabled: {
+    group: enrolment,
+    flag: 'ambient-enabled',
+    env: 'AMBIENT_ENABLED',
+    default: 'true',
+    type: booleanValue,
+    sentence: 'Ambient mode is what this program is for; false stops the start.',
+    fromIstiod: true,
+  },
+  enablementSelectors: {
+    group: enrolment,
+    env: 'AMBIENT_ENABLEMENT_SELECTOR',
+    default: chartSelectors,
+    type: textValue('YAML'),
+    sentence:
+      'Which pods are in the mesh: a YAML list of {podSelector, namespaceSelector}; one of them has to match. An empty list matches nothing.',
+    fromIstiod: true,
+  },
+  excludeNamespaces: {
+    group: enrolment,
+    env: 'EXCLUDE_NAMESPACES',
+    default: 'kube-system',
+    type: namesValue,
+    sentence: 'Namespaces whose pods are never in the mesh, whatever their labels say; a comma alone means none.',
+    fromIstiod: true,
+  },
+  dnsCapture: {
+    group: rules,
+    env: 'AMBIENT_DNS_CAPTURE',
+    default: 'true',
+    type: booleanValue,
+    sentence:
+      'DNS questions of pods go to ztunnel; a pod may say otherwise by its annotation ambient.istio.io/dns-capture.',
+    fromIstiod: true,
+  },
+  ipv6: {
+    group: rules,
+    env: 'AMBIENT_IPV6',
+    default: 'true',
+    type: booleanValue,
+    sentence: 'Make rules for IPv6 too. Off for kernels without IPv6: then no program and no message is about it.',
+    fromIstiod: true,
+  },
+  nativeNftables: {
+    group: rules,
+    env: 'NATIVE_NFTABLES',
+    default: '',
+    type: optionalBooleanValue,
+    sentence:
+      'true: rules go to the kernel over netlink, and without nf_tables the agent is not ready. false: by iptables. Empty: over netlink where the kernel has nf_tables, else by iptables.',
+    fromIstiod: true,
+  },
+  forceIptablesBinary: {
+    group: rules,
+    env: 'FORCE_IPTABLES_BINARY',
+    default: '',
+    type: variantValue,
+    sentence: 'Which iptables to use, legacy or nft. Empty: the one in which the host has rules, else nft.',
+    fromIstiod: true,
+  },
+  reconcileOnStartup: {
+    group: rules,
+    env: 'AMBIENT_RECONCILE_POD_RULES_ON_STARTUP',
+    default: 'true',
+    type: booleanValue,
+    sentence:
+      'Chains in a pod that are called ISTIO_ and that nobody here knows are taken out as well. Rules of our own are always put right.',
+    fromIstiod: true,
+  },
+  probeAddress4: {
+    group: rules,
+    env: 'HOST_PROBE_SNAT_IP',
+    default: '169.254.7.127',
+    type: addressValue(4),
+    sentence:
+      "Source address that kubelet's probes get on their way to a pod in the mesh, so that they are not captured.",
+    fromIstiod: true,
+  },
+  probeAddress6: {
+    group: rules,
+    env: 'HOST_PROBE_SNAT_IPV6',
+    default: 'fd16:9254:7127:1337:ffff:ffff:ffff:ffff',
+    type: addressValue(16),
+    sentence: 'The same for IPv6.',
+    fromIstiod: true,
+  },
+  switchToHostNetns: {
+    group: rules,
+    env: 'ALLOW_SWITCH_TO_HOST_NS',
+    default: 'false',
+    type: booleanValue,
+    sentence:
+      "The rule for probes is made in the namespace of the host's process 1. Off: in the agent's own, for an agent on the host's network.",
+    fromIstiod: true,
+  },
+  ztunnelSocket: {
+    group: host,
+    flag: 'ztunnel-uds-address',
+    env: 'ZTUNNEL_UDS_ADDRESS',
+    default: '/var/run/ztunnel/ztunnel.sock',
+    type: nameValue('PATH'),
+    sentence: 'Socket at which ztunnel is waited for.',
+    fromIstiod: true,
+  },
+  runFolder: {
+    group: host,
+    flag: 'cni-agent-run-dir',
+    env: 'CNI_AGENT_RUN_DIR',
+    default: '/var/run/istio-cni',
+    type: nameValue('DIR'),
+    sentence: 'Folder of the sockets at which the CNI plugin asks (pluginevent.sock) and people do (node.sock).',
+    fromIstiod: true,
+  },
+  hostRoot: {
+    group: host,
+    env: 'ADDRESSD_HOST_ROOT',
+    default: '',
+    type: textValue('DIR'),
+    sentence:
+      "Where the host's files are seen: paths of namespaces are looked for below it. Empty: /host where that has a proc, else /.",
+  },
+  hostProc: {
+    group: host,
+    env: 'ADDRESSD_HOST_PROC',
+    default: '',
+    type: textValue('DIR'),
+    sentence: "The host's /proc, for finding the namespaces of running pods. Empty: proc below the root above.",
+  },
+  toolPath: {
+    group: host,
+    env: 'ADDRESSD_TOOL_PATH',
+    default: '',
+    type: textValue('PATH'),
+    sentence:
+      'Folders, separated by colons, in which iptables and ipset are looked for. Empty: the PATH of this program.',
+  },
+  xdsAddress: {
+    group: plane,
+    env: 'XDS_ADDRESS',
+    default: '',
+    type: textValue('HOST:PORT'),
+    sentence:
+      'The control plane (port 15012 for TLS, 15010 for plaintext, which only an address of this machine may have): asked what addresses are, and whether the pods enrolled here are served as such. Empty: nobody is asked.',
+    fromIstiod: true,
+  },
+  xdsRootFile: {
+    group: plane,
+    env: 'XDS_ROOT_CA',
+    default: '/var/run/secrets/istio/root-cert.pem',
+    type: textValue('FILE'),
+    sentence: 'Certificates that the control plane is trusted by.',
+    fromIstiod: true,
+  },
+  tokenFile: {
+    group: plane,
+    env: 'ADDRESSD_TOKEN_FILE',
+    default: '/var/run/secrets/tokens/istio-token',
+    type: textValue('FILE'),
+    sentence: 'Token that is shown to the control plane; read again at every connection.',
+  },
+  network: {
+    group: plane,
+    env: 'NETWORK',
+    default: '',
+    type: textValue('NAME'),
+    sentence: 'Network of this node: a plain address in a question is one of this network.',
+    fromIstiod: true,
+  },
+  cacheEntries: {
+    group: plane,
+    env: 'ADDRESSD_CACHE_ENTRIES',
+    default: '10000',
+    type: integerValue(1),
+    sentence: 'Most answers of the control plane that are kept, beside the pods of this node.',
+  },
+  healthAddr: {
+    group: operating,
+    flag: 'health-addr',
+    env: 'ADDRESSD_HEALTH_ADDR',
+    default: ':8000',
+    type: listenValue,
+    sentence: '/healthz and /readyz. Empty is off.',
+  },
+  monitoringPort: {
+    group: operating,
+    flag: 'monitoring-port',
+    env: 'MONITORING_PORT',
+    default: '15014',
+    type: integerValue(-1, 65_535),
+    sentence: 'Port of /metrics; below 1 is off.',
+    fromIstiod: true,
+  },
+  logLevels: {
+    group: operating,
+    flag: 'log_output_level',
+    default: 'default:info',
+    type: logLevelsValue,
+    sentence:
+      'What is logged: SCOPE:LEVEL pairs, separated by commas; levels are debug, info, warn, error, fatal and none.',
+    fromIstiod: true,
+  },
+  logTarget: {
+    group: operating,
+    flag: 'log_target',
+    default: 'stdout',
+    type: nameValue('TARGET'),
+    sentence: 'Where logs go, one JSON object a line: stdout, stderr or a file to append to.',
+    fromIstiod: true,
+  },
+} satisfies SettingsTable
+
+export type NodeSettings = SettingsOf<typeof nodeSettingsTable>
+
+/** Rules that the table cannot say; each sentence is a problem. */
+export function selectNodeContradictions(settings: NodeSettings): readonly string[] {
+  const problems: string[] = []
+  if (!settings.ambientEnabled) {
+    problems.push(
+      'AMBIENT_ENABLED: false leaves nothing to do; addressd-node enrols pods into ambient meshes only. Set it to true or leave it out',
+    )
+  }
+  if (settings.files !== '' && settings.kubeconfig !== '') {
+    problems.push('--files and --kubeconfig exclude each other: objects come from a folder or from an API server')
+  }
+  if (settings.files === '' && settings.kubeconfig === '' && settings.kubernetesHost === '') {
+    problems.push('nothing to read: give --files DIR or --kubeconfig FILE, or run inside a cluster')
+  }
+  if (settings.nativeNftables === true && settings.forceIptablesBinary !== undefined) {
+    problems.push('NATIVE_NFTABLES=true and FORCE_IPTABLES_BINARY exclude each other: set one of them')
+  }
+  return problems
+}
+
+const formatOnly = 'logs are one JSON object a line'
+const noPages = 'there are no introspection pages'
+
+/** Flags of istio-cni that change nothing here. */
+export const istioCniFlags: readonly IgnoredFlag[] = [
+  { flag: 'log_as_json', value: 'none', why: formatOnly },
+  { flag: 'log_caller', value: 'one', why: formatOnly },
+  { flag: 'log_stacktrace_level', value: 'one', why: formatOnly },
+  { flag: 'log_rotate', value: 'one', why: formatOnly },
+  { flag: 'vklog', value: 'one', why: 'it speaks of a library that is not in here' },
+  { flag: 'ctrlz_port', value: 'one', why: noPages },
+  { flag: 'ctrlz_address', value: 'one', why: noPages },
+]
