@@ -62,10 +62,10 @@ export interface Rule {
 
 const tcp: Match = { kind: 'protocol', protocol: 'tcp' }
 const udp: Match = { kind: 'protocol', protocol: 'udp' }
-const fromZtunnel: Match = { kind: 'mark', value: ztunnelMark, mask: markMask }
+const fromZtunnel = { kind: 'mark', value: ztunnelMark, mask: markMask } as const satisfies Match
 const notFromZtunnel: Match = { ...fromZtunnel, not: true }
 const isReturning: Match = { kind: 'mark', value: returnMark, mask: markMask }
-const overLo: Match = { kind: 'out-interface', name: 'lo' }
+const overLo = { kind: 'out-interface', name: 'lo' } as const satisfies Match
 const accept: Action = { kind: 'accept' }
 const toDns: Action = { kind: 'redirect', port: dnsPort }
 
