@@ -40,7 +40,8 @@ function formatHead(setting: Setting<unknown>): string {
 }
 
 function formatFacts(setting: Setting<unknown>): string {
-  const facts = [setting.default === '' ? 'default: empty' : `default: ${setting.default}`]
+  const shown = setting.shownDefault ?? setting.default
+  const facts = [shown === '' ? 'default: empty' : `default: ${shown}`]
   if (setting.flag !== undefined && setting.env !== undefined) facts.push(`environment: ${setting.env}`)
   return `(${facts.join('; ')})`
 }

@@ -24,6 +24,8 @@ export interface Setting<T> {
   readonly env?: string
   /** As a person would write it. */
   readonly default: string
+  /** What help says instead, where the default depends on the machine. */
+  readonly shownDefault?: string
   readonly type: ValueType<T>
   readonly sentence: string
   /** The name, and what it means, come from istiod. */

@@ -12,8 +12,13 @@ import { parseSettings } from '../base/settings.js'
 import { createShutdown, type Shutdown } from '../base/shutdown.js'
 import { formatConfigDoc } from './config-doc.js'
 import { istiodFlags } from './istiod-flags.js'
+import { istioCniFlags, nodeSettingsTable } from './node-settings-table.js'
+import { selectOwnEnv } from './own-env.js'
 import { createProgram, runProgram, toProcessIo, type ProgramIo } from './program.js'
 import { selectContradictions, settingsTable, type Settings } from './settings-table.js'
+
+const serverDocument = { table: settingsTable, ignored: istiodFlags }
+const nodeDocument = { table: nodeSettingsTable, ignored: istioCniFlags }
 
 /** The whole program against the real outside. */
 export async function main(): Promise<void> {
@@ -57,7 +62,7 @@ export async function runAddressd(argv: readonly string[], io: AddressdIo): Prom
   program
     .command('config-doc')
     .description('print every setting as Markdown')
-    .action(() => io.stdout(formatConfigDoc(settingsTable, istiodFlags)))
+    .action(() => io.stdout(formatConfigDoc(serverDocument, nodeDocument)))
   return (await runProgram(program, argv)) || code
 }
 
@@ -73,7 +78,7 @@ async function serve(argv: readonly string[], io: AddressdIo): Promise<number> {
       argv,
       env: io.env,
       ownPrefix: 'ADDRESSD_',
-      siblingEnv: ['ADDRESSD_SERVER'],
+      siblingEnv: selectOwnEnv(nodeSettingsTable),
       check: selectContradictions,
     })
   } catch (error) {

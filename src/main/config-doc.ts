@@ -4,12 +4,18 @@
 import { toGroups } from '../base/settings-help.js'
 import type { IgnoredFlag, Setting, SettingsTable } from '../base/settings.js'
 
+/** One program that takes settings. */
+export interface DocumentedProgram {
+  readonly table: SettingsTable
+  readonly ignored: readonly IgnoredFlag[]
+}
+
 const introduction = `# Configuration
 
-<!-- Made from src/main/settings-table.ts by \`bin/addressd config-doc > docs/CONFIG.md\`. Edit there. -->
+<!-- Made from src/main/settings-table.ts and node-settings-table.ts by \`bin/addressd config-doc > docs/CONFIG.md\`. Edit there. -->
 
-Everything that \`addressd serve\` (alias \`discovery\`) can be told. A flag wins over the environment, the environment over the default.
-Names marked with * are istiod's and mean here what they mean there, so that one can stand in for the other.
+Everything that \`addressd serve\` (alias \`discovery\`) and \`addressd-node run\` can be told. A flag wins over the environment, the environment over the default.
+Names marked with * are istiod's, istio-cni's or ztunnel's and mean here what they mean there, so that one can stand in for the other.
 
 - Flags are written \`--name value\` or \`--name=value\`; a switch is on by its name alone and takes a value only after \`=\`. Of a flag given twice the last one counts.
 - A DURATION is written as Go writes it: \`20ms\`, \`10s\`, \`1m30s\`. A BOOLEAN is one of \`1 t T true TRUE True 0 f F false FALSE False\`.
@@ -20,17 +26,32 @@ Names marked with * are istiod's and mean here what they mean there, so that one
 `
 
 /** The whole document; ends with a newline. */
-export function formatConfigDoc(table: SettingsTable, ignored: readonly IgnoredFlag[]): string {
-  const parts = [introduction]
-  for (const [group, settings] of toGroups(table)) {
+export function formatConfigDoc(server: DocumentedProgram, node: DocumentedProgram): string {
+  return [
+    introduction,
+    '# addressd serve\n',
+    ...formatGroups(server.table),
+    formatIgnored('istiod', 'a Deployment made for istiod', server.ignored),
+    '# addressd-node run\n',
+    ...formatGroups(node.table),
+    formatIgnored('istio-cni', 'a DaemonSet made for istio-cni', node.ignored),
+    siblings,
+  ].join('\n')
+}
+
+function formatGroups(table: SettingsTable): readonly string[] {
+  return [...toGroups(table)].map(([group, settings]) => {
     const rows = settings.map(
       (setting) =>
-        `| ${formatNames(setting)} | ${setting.type.label} | ${setting.default === '' ? '' : `\`${setting.default}\``} | ${escapeCell(setting.sentence)} |`,
+        `| ${formatNames(setting)} | ${setting.type.label} | ${formatDefault(setting)} | ${escapeCell(setting.sentence)} |`,
     )
-    parts.push(`## ${group}\n\n| name | value | default | meaning |\n|---|---|---|---|\n${rows.join('\n')}\n`)
-  }
-  parts.push(formatIgnored(ignored), siblings)
-  return parts.join('\n')
+    return `## ${group}\n\n| name | value | default | meaning |\n|---|---|---|---|\n${rows.join('\n')}\n`
+  })
+}
+
+function formatDefault(setting: Setting<unknown>): string {
+  const text = setting.shownDefault ?? setting.default
+  return text === '' ? '' : `\`${text}\``
 }
 
 function formatNames(setting: Setting<unknown>): string {
@@ -41,7 +62,7 @@ function formatNames(setting: Setting<unknown>): string {
   return `${names.join(', ')}${setting.fromIstiod === true ? ' *' : ''}`
 }
 
-function formatIgnored(ignored: readonly IgnoredFlag[]): string {
+function formatIgnored(whose: string, what: string, ignored: readonly IgnoredFlag[]): string {
   const byReason = new Map<string, string[]>()
   for (const flag of ignored) {
     const names = byReason.get(flag.why) ?? []
@@ -49,16 +70,16 @@ function formatIgnored(ignored: readonly IgnoredFlag[]): string {
     byReason.set(flag.why, names)
   }
   const rows = [...byReason].map(([why, names]) => `| ${names.join(' ')} | ${escapeCell(why)} |`)
-  const head =
-    '## Flags of istiod that change nothing here\n\nTaken with a warning, so that a Deployment made for istiod starts.'
+  const head = `## Flags of ${whose} that change nothing here\n\nTaken with a warning, so that ${what} starts.`
   return `${head}\n\n| flags | why |\n|---|---|\n${rows.join('\n')}\n`
 }
 
-const siblings = `## addressctl
+const siblings = `# addressctl
 
 | name | value | default | meaning |
 |---|---|---|---|
 | \`--server\`, \`ADDRESSD_SERVER\` | HOST:PORT | \`127.0.0.1:15010\` | The addressd to ask. |
+| \`ADDRESSD_NODE_SOCKET\` | PATH | | The socket of the node agent that \`whatis --node\` asks. |
 `
 
 function escapeCell(text: string): string {

@@ -99,9 +99,9 @@ export const nodeSettingsTable = {
     flag: 'node-name',
     env: 'NODE_NAME',
     default: hostname(),
+    shownDefault: 'name of the host',
     type: nameValue('NAME'),
-    sentence:
-      'Name of the node whose pods are looked after, as Kubernetes calls it. The default is the name of this host.',
+    sentence: 'Name of the node whose pods are looked after, as Kubernetes calls it.',
     fromIstiod: true,
   },
   podNamespace: {
@@ -158,6 +158,8 @@ export const nodeSettingsTable = {
     group: enrolment,
     env: 'AMBIENT_ENABLEMENT_SELECTOR',
     default: chartSelectors,
+    shownDefault:
+      'pods labelled istio.io/dataplane-mode=ambient, and those of namespaces labelled so unless their own label says none',
     type: textValue('YAML'),
     sentence:
       'Which pods are in the mesh: a YAML list of {podSelector, namespaceSelector}; one of them has to match. An empty list matches nothing.',
