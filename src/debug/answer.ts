@@ -3,6 +3,7 @@
 // For the Inspect service. Reads everything late and keeps nothing.
 
 import { toAddressJson } from '../wire/address-json.js'
+import { toServiceRow, toWorkloadRow, type WaypointNamer } from '../wire/inspect-rows.js'
 import type { FindingRow, FormName, WhatIsAnswer } from '../wire/inspect.js'
 import { ADDRESS_TYPE } from '../wire/messages.js'
 import type { Question } from '../wire/question.js'
@@ -12,15 +13,7 @@ import type { Directory } from './directory.js'
 import type { Explainer } from './explainer.js'
 import { selectFound, type Found } from './finder.js'
 import { decodePolicy, toPolicyRow } from './policy.js'
-import {
-  createWaypointNamer,
-  decodeMember,
-  decodeResource,
-  toMembershipRows,
-  toServiceRow,
-  toWorkloadRow,
-  type WaypointNamer,
-} from './rows.js'
+import { createWaypointNamer, decodeMember, decodeResource, toMembershipRows } from './rows.js'
 
 export interface AnswerPlaces {
   readonly store: ResourceStore

@@ -3,13 +3,14 @@
 // and serving goes on between two pages. For the Inspect service.
 
 import { toAddressJson } from '../wire/address-json.js'
+import { toServiceRow, toWorkloadRow } from '../wire/inspect-rows.js'
 import type { ListRequest, PolicyRow, ServiceRow, WorkloadRow } from '../wire/inspect.js'
 import { ADDRESS_TYPE, AUTHORIZATION_TYPE } from '../wire/messages.js'
 import { toStruct } from '../wire/struct.js'
 import type { Resource, ResourceSource, ResourceStore } from '../xds/source.js'
 import { isServiceName } from './directory.js'
 import { decodePolicy, toPolicyRow } from './policy.js'
-import { createWaypointNamer, decodeMember, decodeResource, toServiceRow, toWorkloadRow } from './rows.js'
+import { createWaypointNamer, decodeMember, decodeResource } from './rows.js'
 
 const pageSize = 500
 /** Services bring their members along to be counted, so a page of them is smaller. */
