@@ -4,7 +4,16 @@
 import { fstatSync } from 'node:fs'
 import { InvalidInput, Retryable } from '../../base/errors.js'
 import type { Netns, NetnsId } from './netns.js'
-import { SystemCallError, cloneNewNet, closeFd, filesystemMagic, namespaceType, nsfsMagic, openFile } from './sys.js'
+import {
+  SystemCallError,
+  cloneNewNet,
+  closeFd,
+  filesystemMagic,
+  namespaceType,
+  nsfsMagic,
+  openFile,
+  openPath,
+} from './sys.js'
 
 /** One descriptor and how many handles hold it. */
 class Descriptor implements NetnsId {
@@ -75,16 +84,29 @@ export function createNetns(fd: number, name = `descriptor ${fd}`): Netns {
 
 /** Opens a file that stands for a namespace (a bind mount, `/proc/PID/ns/net`). Throws InvalidInput when it is none, Retryable when it is not there. */
 export function openNetnsFile(path: string): Netns {
-  return createNetns(openPath(path), path)
+  // Looked at before it is opened: to open a device or a pipe can have effects, or wait.
+  const looked = tryOpen(path, openPath, path)
+  try {
+    if (filesystemMagic(looked) !== nsfsMagic) throw new InvalidInput(`${path} is no network namespace`)
+    return createNetns(tryOpen(path, openFile, `/proc/self/fd/${looked}`), path)
+  } finally {
+    closeFd(looked)
+  }
 }
 
-function openPath(path: string): number {
+/** The namespace of the node itself: that of process 1 in the node's /proc. Errors as above. */
+export function openHostNetns(procRoot: string): Netns {
+  return openNetnsFile(`${procRoot}/1/ns/net`)
+}
+
+const passing = ['ENOENT', 'ESRCH', 'EMFILE', 'ENFILE', 'ENOMEM', 'EINTR']
+
+function tryOpen(name: string, open: (path: string) => number, path: string): number {
   try {
-    return openFile(path)
+    return open(path)
   } catch (error) {
     if (!(error instanceof SystemCallError)) throw error
-    const isGone = ['ENOENT', 'ESRCH', 'EMFILE', 'ENFILE', 'ENOMEM', 'EINTR'].includes(error.code)
-    const message = `cannot open the network namespace ${path}: ${error.code}`
-    throw isGone ? new Retryable(message, error) : new InvalidInput(message, error)
+    const message = `cannot open the network namespace ${name}: ${error.code}`
+    throw passing.includes(error.code) ? new Retryable(message, error) : new InvalidInput(message, error)
   }
 }

@@ -3,7 +3,7 @@
 
 import { formatIp } from '../../base/ip.js'
 import { NetlinkSocket } from './netlink-socket.js'
-import { SystemCallError, netlinkRoute } from './sys.js'
+import { SystemCallError, formatErrno, netlinkRoute } from './sys.js'
 
 const messageHeader = 16
 const addressHeader = 8
@@ -36,7 +36,7 @@ function parseAddresses(datagram: Buffer): string[] {
     const type = datagram.readUInt16LE(at + 4)
     if (length < messageHeader || at + length > datagram.length) break
     if (type === typeError)
-      throw new SystemCallError('list addresses', `errno ${-datagram.readInt32LE(at + messageHeader)}`)
+      throw new SystemCallError('list addresses', formatErrno(-datagram.readInt32LE(at + messageHeader)))
     const address =
       type === typeNewAddress ? parseAddress(datagram.subarray(at + messageHeader, at + length)) : undefined
     if (address !== undefined) found.push(address)

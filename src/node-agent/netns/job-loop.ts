@@ -18,6 +18,7 @@ class Thread {
 
   inside<T>(fd: number, fn: () => T): T {
     if (this.#insideFd === fd) return fn()
+    if (this.#insideFd !== undefined) throw new Error('the thread is inside another namespace')
     setNetns(fd)
     this.#insideFd = fd
     try {
@@ -81,6 +82,7 @@ export function serveJobs(port: MessagePort, jobs: JobMap): void {
         if (fd === undefined) throw new Error(`the job ${job} was given no namespace`)
         return thread.inside(fd, fn)
       },
+      insideOf: (other, fn) => thread.inside(other, fn),
       ownMounts: () => thread.ownMounts(),
       ownProc: () => thread.ownProc(),
     }

@@ -27,6 +27,8 @@ export interface WorkerPlace {
    * Throws SystemCallError when the namespace cannot be entered. If coming home fails the process aborts.
    */
   inside<T>(fn: () => T): T
+  /** The same in another namespace, of which the job has a descriptor of its own. Not while inside one. */
+  insideOf<T>(fd: number, fn: () => T): T
   /**
    * From now on the thread sees mounts of its own: what is mounted on the node still appears, what is mounted here stays here. For the whole thread and
    * for good; later calls do nothing. Throws SystemCallError.

@@ -39,7 +39,8 @@ const soSendBufferForce = 32
 const messageDoNotWait = 0x40
 const messageTruncated = 0x20
 const nsGetNamespaceType = 0xb703
-const openFlags = 0o2000000 | 0o4000
+const closeOnExec = 0o2000000
+const pathOnly = 0o10000000
 
 type Sync<A extends unknown[]> = (...args: A) => number
 type SendAsync = {
@@ -73,13 +74,17 @@ const calls = {
 
 const errnoNames = new Map(Object.entries(koffi.os.errno).map(([name, number]) => [number, name]))
 
-function errnoName(): string {
-  const number = koffi.errno()
+/** `EPERM` for 1. Netlink's answers carry these numbers, negated. */
+export function formatErrno(number: number): string {
   return errnoNames.get(number) ?? `errno ${number}`
 }
 
+function lastErrno(): string {
+  return formatErrno(koffi.errno())
+}
+
 function must(call: string, result: number): number {
-  if (result < 0) throw new SystemCallError(call, errnoName())
+  if (result < 0) throw new SystemCallError(call, lastErrno())
   return result
 }
 
@@ -98,9 +103,14 @@ export function mount(source: string | null, target: string, type: string | null
   must(`mount ${target}`, calls.mount(source, target, type, flags, null))
 }
 
-/** A descriptor to read from, closed on exec, never waiting for the other end of a pipe; unknown to Node's own bookkeeping of threads' files. */
+/** A descriptor to read from, closed on exec; not among what Node believes to be a thread's files. */
 export function openFile(path: string): number {
-  return must(`open ${path}`, calls.open(path, openFlags))
+  return must(`open ${path}`, calls.open(path, closeOnExec))
+}
+
+/** A descriptor that only stands for the file: opening it does nothing to it, be it a device or a pipe. */
+export function openPath(path: string): number {
+  return must(`open ${path}`, calls.open(path, closeOnExec | pathOnly))
 }
 
 export function closeFd(fd: number): void {
@@ -123,7 +133,7 @@ export function namespaceType(fd: number): number | undefined {
 /** Index of an interface in the thread's namespace. */
 export function interfaceIndex(name: string): number {
   const index = calls.ifNameToIndex(name)
-  if (index === 0) throw new SystemCallError(`if_nametoindex ${name}`, errnoName())
+  if (index === 0) throw new SystemCallError(`if_nametoindex ${name}`, lastErrno())
   return index
 }
 
@@ -151,7 +161,7 @@ export function sendAsync(fd: number, bytes: Uint8Array): Promise<void> {
     calls.send.async(fd, bytes, bytes.length, 0, (error, sent) => {
       // The errno must be asked for before anything else happens on this thread.
       if (error instanceof Error) reject(error)
-      else if (sent < 0) reject(new SystemCallError('send', errnoName()))
+      else if (sent < 0) reject(new SystemCallError('send', lastErrno()))
       else resolve()
     })
   })
@@ -162,7 +172,7 @@ export function receiveNow(fd: number, into: Uint8Array): number | undefined {
   const length = calls.recv(fd, into, into.length, messageDoNotWait | messageTruncated)
   if (length > into.length) throw new SystemCallError('recv', 'EMSGSIZE')
   if (length >= 0) return length
-  const code = errnoName()
+  const code = lastErrno()
   if (code === 'EAGAIN' || code === 'EWOULDBLOCK') return undefined
   throw new SystemCallError('recv', code)
 }
