@@ -9,7 +9,7 @@ import { clusterKey, type Labels, type LabelSelectorRecord } from '../kube/recor
 import { labelKeys, labelOf } from './labels.js'
 import { meshKey, type Mesh } from './mesh.js'
 import type { AddressOptions } from './options.js'
-import { checkSelector, isSelected } from './selectors.js'
+import { checkSelector, isSelected } from '../kube/selectors.js'
 
 export interface Discovery {
   /** The object is of our cluster and its namespace is let in. */

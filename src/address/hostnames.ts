@@ -11,7 +11,7 @@ import type { Candidate } from './candidate.js'
 import { formatServiceName } from './names.js'
 import type { MemberPort, PortSource } from './ports.js'
 import { isSameResource, toServiceResource } from './resource.js'
-import { isSubset } from './selectors.js'
+import { isSubset } from '../kube/selectors.js'
 
 export interface PublishedService {
   readonly candidate: Candidate

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading labels and annotations, and the keys that mean something here. A key that is there with an empty value is there.
 
-import type { Labels } from '../kube/records.js'
+import { labelOf, type Labels } from '../kube/records.js'
+
+export { labelOf }
 
 export const labelKeys = {
   network: 'topology.istio.io/network',
@@ -29,11 +31,6 @@ export const annotationKeys = {
   trafficDistribution: 'networking.istio.io/traffic-distribution',
   dryRun: 'istio.io/dry-run',
 } as const
-
-/** The value under a key; undefined when the key is not there. Never a property that every object has. */
-export function labelOf(labels: Labels | undefined, key: string): string | undefined {
-  return labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined
-}
 
 /** The value of the first key that is there. */
 export function firstLabelOf(labels: Labels | undefined, keys: readonly string[]): string | undefined {

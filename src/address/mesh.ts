@@ -6,7 +6,7 @@ import { isSameRow } from './equal.js'
 import type { Collection, Graph, Read } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import { objectKey } from '../kube/records.js'
-import { defaultMeshConfig, parseMeshConfig, type MeshConfig } from './mesh-config.js'
+import { defaultMeshConfig, parseMeshConfig, type MeshConfig } from '../kube/mesh-config.js'
 import type { AddressOptions } from './options.js'
 
 /** The two names that nearly every workload depends on. */

@@ -11,7 +11,7 @@ import {
   type Group,
 } from '../wire/authorization-encoder.js'
 import { isEmptyLabels } from './labels.js'
-import { isSubset } from './selectors.js'
+import { isSubset } from '../kube/selectors.js'
 
 export type PeerPolicy = Pick<
   PeerAuthenticationRecord,

@@ -11,7 +11,7 @@ import type { Mesh } from './mesh.js'
 import type { AddressOptions } from './options.js'
 import { selectPeerWinners, toPeerPolicyNames, type PeerPolicy, type PeerWinners } from './peer-authentication.js'
 import { selectRefusal } from './policy-conversion.js'
-import { isSubset } from './selectors.js'
+import { isSubset } from '../kube/selectors.js'
 
 /** Whose policies: the labels are those that selectors see. */
 export interface PolicySubject {

@@ -5,9 +5,9 @@ import { isSameRow } from './equal.js'
 import type { Graph, Read } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import { clusterKey, type Labels } from '../kube/records.js'
-import type { EntryVisibility, VisibilityConfig } from './mesh-config.js'
+import type { EntryVisibility, VisibilityConfig } from '../kube/mesh-config.js'
 import { meshKey, type Mesh } from './mesh.js'
-import { checkSelector, isSelected, isValidSelector } from './selectors.js'
+import { checkSelector, isSelected, isValidSelector } from '../kube/selectors.js'
 
 export interface Visibilities {
   /** Undefined: nothing is configured, which is public. */

@@ -18,7 +18,7 @@ import { ApplicationProtocol, type ApplicationTunnel, type GatewayAddress } from
 import type { Discovery } from './discovery.js'
 import { annotationKeys, labelKeys, labelOf } from './labels.js'
 import type { Networks } from './networks.js'
-import { isSelected, isValidSelector } from './selectors.js'
+import { isSelected, isValidSelector } from '../kube/selectors.js'
 
 /** Who may attach: `Same` is the namespace of the Gateway. A missing selector selects nobody. */
 export interface AttachmentRule {

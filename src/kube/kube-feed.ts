@@ -26,6 +26,10 @@ export interface KubeFeedOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
+  /** The kinds that are read; all of them when left out. */
+  readonly kinds?: readonly Kind[]
+  /** Only the pods of this node, finished ones too; all but the failed ones when left out. */
+  readonly node?: string
   /** 0 up to 1, for jitter; Math.random when left out. */
   readonly random?: () => number
 }
@@ -44,7 +48,7 @@ export function formatMeshConfigName(revision: string): string {
 /** Nothing is asked before run(). */
 export function createKubeFeed(options: KubeFeedOptions): KubeFeed {
   const metrics = createKubeMetrics(options.registry)
-  const reflectors = new Map(kinds.map((kind) => [kind, createReflector(kind, options, metrics)]))
+  const reflectors = new Map((options.kinds ?? kinds).map((kind) => [kind, createReflector(kind, options, metrics)]))
   const all = [...reflectors.values()]
   return {
     synced: Promise.all(all.map((r) => r.synced)).then(() => undefined),
@@ -77,8 +81,11 @@ function createReflector(kind: Kind, options: KubeFeedOptions, metrics: KubeMetr
 }
 
 function selectPart(kind: Kind, options: KubeFeedOptions): { namespace?: string; fieldSelector?: string } {
-  // Failed pods have given up their address: the server need not send them [F3].
-  if (kind === 'Pod') return { fieldSelector: 'status.phase!=Failed' }
+  // Failed pods have given up their address: the server need not send them [F3]. Whoever looks after one node must see them fail.
+  if (kind === 'Pod') {
+    const { node } = options
+    return { fieldSelector: node === undefined ? 'status.phase!=Failed' : `spec.nodeName=${node}` }
+  }
   if (kind === 'ConfigMap') {
     const name = formatMeshConfigName(options.revision)
     return { namespace: options.systemNamespace, fieldSelector: `metadata.name=${name}` }

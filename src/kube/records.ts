@@ -248,6 +248,11 @@ export interface RecordByKind {
 
 export type Kind = keyof RecordByKind
 
+/** The value under a key; undefined when the key is not there. Never a property that every object has. */
+export function labelOf(labels: Labels | undefined, key: string): string | undefined {
+  return labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined
+}
+
 /** Key of a namespaced object's row. */
 export function objectKey(cluster: string, namespace: string, name: string): string {
   return `${cluster}/${namespace}/${name}`

@@ -27,6 +27,18 @@ const canaryWeight = 'istio.io/use-waypoint-canary-weight'
 const distribution = 'networking.istio.io/traffic-distribution'
 const binding = 'ambient.istio.io/waypoint-inbound-binding'
 
+/** Read by the node agent alone, but for the first. */
+const podAnnotations = [
+  redirection,
+  'sidecar.istio.io/status',
+  'ambient.istio.io/bypass-inbound-capture',
+  'ambient.istio.io/dns-capture',
+  'istio.io/reroute-virtual-interfaces',
+  'addressd.io/exclude-inbound-ports',
+  'addressd.io/exclude-outbound-cidrs',
+  'kubernetes.io/config.hash',
+]
+
 const gatewayApi = { group: 'gateway.networking.k8s.io', versions: ['v1', 'v1beta1'], custom: true } as const
 const networking = { group: 'networking.istio.io', versions: ['v1', 'v1beta1', 'v1alpha3'], custom: true } as const
 const security = { group: 'security.istio.io', versions: ['v1', 'v1beta1'], custom: true } as const
@@ -48,7 +60,7 @@ export const resourceTypes: { readonly [K in Kind]: ResourceType } = {
     ...named('Service', 'services', true, [canaryWeight, distribution]),
     conditions: [waypointBound],
   },
-  Pod: { ...core, ...named('Pod', 'pods', true, [redirection]) },
+  Pod: { ...core, ...named('Pod', 'pods', true, podAnnotations) },
   EndpointSlice: { ...discovery, ...named('EndpointSlice', 'endpointslices', true) },
   GatewayClass: { ...gatewayApi, ...named('GatewayClass', 'gatewayclasses', false, [binding]) },
   Gateway: {

@@ -3,7 +3,7 @@
 // For serve.ts. Opens nothing and reads nothing.
 
 import type { Registry } from 'prom-client'
-import { defaultMeshConfig } from '../address/mesh-config.js'
+import { defaultMeshConfig } from '../kube/mesh-config.js'
 import { meshKey } from '../address/mesh.js'
 import { createAddressStore, type AddressStore } from '../address/store.js'
 import type { Clock } from '../base/clock.js'

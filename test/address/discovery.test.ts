@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from '@jest/globals'
-import { parseMeshConfig } from '../../src/address/mesh-config.js'
+import { parseMeshConfig } from '../../src/kube/mesh-config.js'
 import {
   authorization,
   mesh,

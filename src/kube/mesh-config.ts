@@ -3,7 +3,7 @@
 
 import { parse } from 'yaml'
 import { InvalidInput, formatError } from '../base/errors.js'
-import type { Labels, LabelSelectorRecord } from '../kube/records.js'
+import type { Labels, LabelSelectorRecord } from './records.js'
 
 export type EntryVisibility = 'NONE' | 'NAMESPACE' | 'PUBLIC'
 
@@ -42,7 +42,7 @@ export function parseMeshConfig(text: string): MeshConfig {
   } catch (error) {
     throw new InvalidInput(`mesh configuration is not YAML: ${formatError(error)}`, error)
   }
-  const mesh = new Field(value ?? {}, '')
+  const mesh = new Field(value ?? {}, '', 'mesh configuration')
   const visibility = mesh.below('serviceEntryVisibility')
   return {
     trustDomain: checkTrustDomain(mesh.below('trustDomain')?.text() ?? defaultMeshConfig.trustDomain),
@@ -80,6 +80,11 @@ function toVisibility(field: Field | undefined): EntryVisibility {
   return known[1]
 }
 
+/** Kubernetes' LabelSelector from parsed YAML; null is the empty one. Throws InvalidInput that begins with `what`. Whether it can be judged is not looked at. */
+export function toLabelSelector(value: unknown, what: string): LabelSelectorRecord {
+  return toSelector(new Field(value ?? {}, '', what))
+}
+
 function toSelector(selector: Field): LabelSelectorRecord {
   return {
     matchLabels: selector.below('matchLabels')?.texts(),
@@ -104,11 +109,12 @@ class Field {
   constructor(
     readonly value: unknown,
     private readonly path: string,
+    private readonly document: string,
   ) {}
 
   refuse(wanted: string): InvalidInput {
     const what = this.path === '' ? 'it' : this.path
-    return new InvalidInput(`mesh configuration: ${what} must be ${wanted}`)
+    return new InvalidInput(`${this.document}: ${what} must be ${wanted}`)
   }
 
   below(name: string): Field | undefined {
@@ -117,7 +123,7 @@ class Field {
     const value = (Object.hasOwn(map, name) ? map[name] : undefined) ?? (Object.hasOwn(map, snake) ? map[snake] : null)
     return value === null || value === undefined
       ? undefined
-      : new Field(value, this.path === '' ? name : `${this.path}.${name}`)
+      : new Field(value, this.path === '' ? name : `${this.path}.${name}`, this.document)
   }
 
   text(): string {
@@ -127,7 +133,7 @@ class Field {
 
   items(): readonly Field[] {
     if (!Array.isArray(this.value)) throw this.refuse('a list')
-    return this.value.map((item: unknown, i) => new Field(item, `${this.path}[${i}]`))
+    return this.value.map((item: unknown, i) => new Field(item, `${this.path}[${i}]`, this.document))
   }
 
   texts(): Labels {
@@ -135,7 +141,7 @@ class Field {
     return Object.fromEntries(
       Object.entries(map)
         .filter(([, value]) => value !== null)
-        .map(([key, value]) => [key, new Field(value, `${this.path}.${key}`).text()]),
+        .map(([key, value]) => [key, new Field(value, `${this.path}.${key}`, this.document).text()]),
     )
   }
 

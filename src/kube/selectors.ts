@@ -2,8 +2,7 @@
 // Label selectors: the plain map of Services and policies, and Kubernetes' LabelSelector with its expressions. Pure.
 
 import { InvalidInput } from '../base/errors.js'
-import type { Labels, LabelSelectorRecord } from '../kube/records.js'
-import { labelOf } from './labels.js'
+import { labelOf, type Labels, type LabelSelectorRecord } from './records.js'
 
 /** Every pair of the selector is among the labels. An empty selector is a subset of anything: whoever means "selects nobody" asks first. */
 export function isSubset(selector: Labels, labels: Labels | undefined): boolean {
