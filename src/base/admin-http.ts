@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { formatError } from './errors.js'
 import { isLoopback, listen, type BoundAddress, type ListenAddress } from './listen.js'
+import { listenPath } from './listen-path.js'
 import type { Logger } from './log.js'
 
 export interface AdminRequest {
@@ -51,6 +52,8 @@ export interface AdminServerOptions {
 export interface AdminServer {
   /** Binds one more address. Rejects with Fatal that names `flag`. */
   listen(address: ListenAddress, flag: string): Promise<BoundAddress>
+  /** Binds a socket in the file system that its owner alone may use, or as `mode` says. Rejects with Fatal that names `flag`. */
+  listenPath(path: string, flag: string, mode?: number): Promise<void>
   /** Stops listening, lets requests in hand finish for `graceMs`, then cuts them. Idempotent. */
   close(graceMs?: number): Promise<void>
 }
@@ -87,6 +90,18 @@ function escapeHtml(text: string): string {
 /** Serves `routes`; the first whose path fits answers. Unknown path 404, wrong method 405, a failing page 500 with its message. */
 export function createAdminServer(options: AdminServerOptions): AdminServer {
   const servers: Server[] = []
+  const paths: (() => Promise<void>)[] = []
+  const create = (): Server =>
+    createServer(
+      { headersTimeout: 5_000, requestTimeout: 10_000, keepAliveTimeout: 5_000, maxHeaderSize: 16_384 },
+      onRequest,
+    )
+  const keep = (server: Server, flag: string): void => {
+    server.on('error', (error) =>
+      options.log.warn({ flag, error: formatError(error) }, 'admin listener reported an error'),
+    )
+    servers.push(server)
+  }
   const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
     incoming.resume()
     answer(incoming, options)
@@ -98,18 +113,18 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
   }
   return {
     async listen(address, flag) {
-      const server = createServer(
-        { headersTimeout: 5_000, requestTimeout: 10_000, keepAliveTimeout: 5_000, maxHeaderSize: 16_384 },
-        onRequest,
-      )
+      const server = create()
       const bound = await listen(server, address, flag)
-      server.on('error', (error) =>
-        options.log.warn({ flag, error: formatError(error) }, 'admin listener reported an error'),
-      )
-      servers.push(server)
+      keep(server, flag)
       return bound
     },
+    async listenPath(path, flag, mode = 0o600) {
+      const server = create()
+      paths.push(await listenPath(server, path, mode, flag))
+      keep(server, flag)
+    },
     async close(graceMs = 500) {
+      await Promise.all(paths.splice(0).map((remove) => remove()))
       await Promise.all(servers.splice(0).map((server) => closeServer(server, graceMs)))
     },
   }
