@@ -601,7 +601,7 @@ int main(void) {
     return print_bytes(versions, sizeof versions - 1, 0);
   }
 
-  // Removals and checks never fail for want of an agent, nor for what they were given.
+  // Removals and checks never fail for want of an agent, nor for being too long.
   int quiet = is_one_of(command, quiet_commands);
   long deadline = start + (quiet ? QUIET_BUDGET_MS : ADD_BUDGET_MS);
   size_t framed = frame_environment();
@@ -612,8 +612,11 @@ int main(void) {
 
   struct config config;
   struct span json = {request + framed, (size_t)length};
-  int readable = read_config(json, &config);
-  if (!readable) memset(&config, 0, sizeof config);
+  if (!read_config(json, &config)) {
+    // It does not even say where the agent listens.
+    if (!quiet && strcmp(command, "ADD") != 0) return print_error(CODE_ENVIRONMENT, "CNI_COMMAND is not a command of CNI");
+    return print_error(CODE_DECODING, "the configuration on stdin is no JSON object; the runtime must send the network configuration as JSON");
+  }
   char path[4096];
   if (read_string(config.run_dir, path, sizeof path - sizeof SOCKET_NAME) <= 0) strcpy(path, DEFAULT_RUN_DIR);
   strcat(path, SOCKET_NAME);
@@ -622,7 +625,7 @@ int main(void) {
   char name[300], space[300];
   int named = read_cni_arg(args == NULL ? "" : args, "K8S_POD_NAME", name, sizeof name) &&
               read_cni_arg(args == NULL ? "" : args, "K8S_POD_NAMESPACE", space, sizeof space);
-  int passes = strcmp(command, "ADD") == 0 && readable && named &&
+  int passes = strcmp(command, "ADD") == 0 && named &&
                (name[0] == 0 || space[0] == 0 || is_agent_pod(&config, space, name) || list_holds(config.excluded, space));
   if (passes) deadline = start + QUIET_BUDGET_MS;
 
