@@ -6,10 +6,32 @@ import type { JobMap } from './netns/job.js'
 import { serveJobs } from './netns/job-loop.js'
 import { listAddresses, listAddressesJob } from './netns/list-addresses-job.js'
 import { scanProcesses, scanProcessesJob } from './netns/process-scan.js'
+import { applyNft, applyNftJob, checkNft, checkNftJob, removeNft, removeNftJob } from './rules/nft-jobs.js'
+import { hasNfTables, hasNfTablesJob } from './rules/backend-choice-job.js'
+import { runCommands, runCommandsJob } from './rules/iptables-command.js'
+import {
+  applyIptables,
+  applyIptablesJob,
+  checkIptables,
+  checkIptablesJob,
+  removeIptables,
+  removeIptablesJob,
+  removeIptablesLeftoversJob,
+  removeLeftoversOfIptables,
+} from './rules/iptables-jobs.js'
 
 const jobs: JobMap = {
   [listAddressesJob]: listAddresses,
   [scanProcessesJob]: scanProcesses,
+  [applyNftJob]: applyNft,
+  [checkNftJob]: checkNft,
+  [removeNftJob]: removeNft,
+  [hasNfTablesJob]: hasNfTables,
+  [runCommandsJob]: runCommands,
+  [applyIptablesJob]: applyIptables,
+  [checkIptablesJob]: checkIptables,
+  [removeIptablesJob]: removeIptables,
+  [removeIptablesLeftoversJob]: removeLeftoversOfIptables,
 }
 
 if (parentPort === null) throw new Error('this is the program of a worker thread')
