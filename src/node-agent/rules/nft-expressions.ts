@@ -111,6 +111,11 @@ function loadConnection(key: number): Buffer {
   return expression('ct', number(2, key), number(1, firstRegister))
 }
 
+/** Does nothing but need connection tracking. */
+export function loadConnectionMark(): Buffer {
+  return loadConnection(ctKey.mark)
+}
+
 function storeConnection(key: number): Buffer {
   return expression('ct', number(2, key), number(4, firstRegister))
 }
