@@ -8,9 +8,10 @@ import type { Resource, ResourceSource, ResourceStore } from '../../src/xds/sour
 import { applyResponses, XdsClient, type ReceivedResource } from './xds-client.js'
 
 export interface FakeZtunnelOptions {
+  readonly host?: string
   readonly port: number
-  /** PEM of the roots of the server. */
-  readonly root: string
+  /** PEM of the roots of the server; without them it speaks plaintext. */
+  readonly root?: string
   readonly token: string
   readonly node: string
   readonly onDemand: boolean
@@ -30,10 +31,11 @@ export class FakeZtunnel {
   }
 
   #connect(port: number): XdsClient {
-    const { root, token, node, onDemand } = this.#options
+    const { host = '127.0.0.1', root, token, node, onDemand } = this.#options
     const client = new XdsClient({
+      host,
       port,
-      ca: root,
+      ...(root === undefined ? {} : { ca: root }),
       headers: { authorization: `Bearer ${token}`, clusterid: 'Kubernetes' },
       node: {
         id: 'ztunnel~127.0.0.1~ztunnel-test.istio-system~istio-system.svc.cluster.local',

@@ -38,7 +38,7 @@ const SO_PEERPIDFD = 77
 
 /** A longer record arrives cut. Four times what either side may send, so that only nonsense is. */
 const mostReceived = 4096
-const mostSent = 4096
+const mostSent = 16_384
 /** As many as a record of a strange peer may bring here; the kernel drops the others. */
 const mostDescriptors = 16
 /** sun_path, without the final zero byte. */
