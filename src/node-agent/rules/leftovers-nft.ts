@@ -11,9 +11,8 @@ import { type NftMessage, type NftTable, deleteChain, deleteRule, deleteTable, n
 export interface NftLeftovers {
   /** For log lines: `inet istio-ambient-nat`, `ip nat ISTIO_OUTPUT`. */
   readonly names: readonly string[]
+  /** They name rules by handle, so they hold for the generation that was looked at and for no other. */
   readonly messages: readonly NftMessage[]
-  /** The messages name rules by handle: they hold for the state that was looked at and for no other. */
-  readonly needsGeneration: boolean
 }
 
 const wholeTables = ['istio-ambient-nat', 'istio-ambient-mangle', 'istio-ambient-raw']
@@ -62,7 +61,6 @@ export function selectNftLeftovers(
       ...doomed.map((chain) => deleteRule(chain)),
       ...doomed.map(deleteChain),
     ],
-    needsGeneration: doomed.length > 0,
   }
 }
 

@@ -113,12 +113,18 @@ function isSameRules(planned: readonly Buffer[], found: readonly FoundRule[]): b
   return planned.every((expressions, i) => isSameExpressions(expressions, found[i]?.expressions ?? none))
 }
 
+// How this kernel words what we planned: the long comparison is done once a plan, not once a pod.
+const kernelForms = new WeakMap<Buffer, Buffer>()
+
 // All elements of the list have the same type, so they are compared by place.
 function isSameExpressions(planned: Buffer, found: Buffer): boolean {
-  if (planned.equals(found)) return true
+  if (kernelForms.get(planned)?.equals(found) === true) return true
   const wanted = listElements(planned)
   const there = listElements(found)
-  return wanted.length === there.length && wanted.every((element, i) => isSameAttributes(element, there[i] ?? none))
+  const isSame =
+    wanted.length === there.length && wanted.every((element, i) => isSameAttributes(element, there[i] ?? none))
+  if (isSame) kernelForms.set(planned, Buffer.from(found))
+  return isSame
 }
 
 function listElements(bytes: Buffer): readonly Buffer[] {

@@ -10,8 +10,9 @@ import { NetlinkSocket } from '../netns/netlink-socket.js'
 import { netlinkRoute } from '../netns/sys.js'
 import { type FoundChain, type FoundRule, type FoundTable, isAsPlanned } from './nft-dump.js'
 import { NftKernel, RefusedBatch, toFailure } from './nft-kernel.js'
-import { type NftLayout, type PlannedTable, ownTableName, ownTables, planTables, toReplacement } from './nft-layout.js'
-import { type NftMessage, type NftTable, deleteTable } from './nft-messages.js'
+import { type NftLayout, type PlannedTable, ownTableName, ownTables, toReplacement } from './nft-layout.js'
+import { type NftTable, deleteTable, toBatch } from './nft-messages.js'
+import { selectPlan } from './nft-plan.js'
 import { type NftLeftovers, isSharedTable, selectDoomedChains, selectNftLeftovers } from './leftovers-nft.js'
 import { type ReturnPart, addReturnParts, removeReturnParts, selectPresentParts } from './rtnetlink.js'
 import { selectFamilies } from './rule-table.js'
@@ -68,7 +69,7 @@ export function applyNft(place: WorkerPlace, args: NftJobArgs): Promise<NftApply
   return withKernel(place, async (kernel, route) => {
     const wanted = selectWantedParts(place, args.options)
     const unwanted = allParts.filter((part) => !wanted.includes(part))
-    const planned = planTables(args.options, args.layout)
+    const planned = selectPlan(args.options, args.layout).tables
     const seen = look(kernel, args)
     const present = selectPresentParts(route, allParts)
     if (isWhole(seen, planned) && isSameParts(wanted, present)) {
@@ -104,7 +105,7 @@ export function checkNft(place: WorkerPlace, args: NftJobArgs): Promise<NftCheck
     const wanted = selectWantedParts(place, args.options)
     const seen = look(kernel, args)
     const present = selectPresentParts(route, allParts)
-    const planned = planTables(args.options, args.layout)
+    const planned = selectPlan(args.options, args.layout).tables
     const isComplete = isWhole(seen, planned) && isSameParts(wanted, present)
     const isAbsent = !seen.isKnown && present.length === 0 && !seen.tables.some(isOwn) && isClean(seen)
     const state = isComplete ? 'complete' : isAbsent ? 'absent' : 'different'
@@ -147,7 +148,7 @@ interface Seen {
   readonly leftovers: NftLeftovers
 }
 
-const noLeftovers: NftLeftovers = { names: [], messages: [], needsGeneration: false }
+const noLeftovers: NftLeftovers = { names: [], messages: [] }
 
 function look(
   kernel: NftKernel,
@@ -172,15 +173,18 @@ async function replace(
   kernel: NftKernel,
   { args, seen, comment }: { readonly args: NftJobArgs; readonly seen: Seen; readonly comment: string },
 ): Promise<{ generation: number | undefined; removed: readonly string[] }> {
-  const planned = planTables(args.options, args.layout)
+  const plan = selectPlan(args.options, args.layout)
   let current: Seen | undefined = seen.isKnown ? undefined : seen
   return tryAgainWhenOvertaken(async () => {
     const { generation, tables, leftovers } = current ?? look(kernel, { ...args, known: undefined })
     current = undefined
-    const unplanned = tables.filter((table) => isOwn(table) && !isPlanned(table, planned))
-    const messages: readonly NftMessage[] = [...leftovers.messages, ...toReplacement(planned, unplanned, comment)]
-    const isLookNeeded = leftovers.needsGeneration || unplanned.length > 0
-    await kernel.commit(messages, isLookNeeded ? generation : undefined)
+    const unplanned = tables.filter((table) => isOwn(table) && !isPlanned(table, plan.tables))
+    const others = [...leftovers.messages, ...unplanned.map(deleteTable)]
+    const batch =
+      others.length === 0
+        ? plan.toBatch(comment)
+        : toBatch([...others, ...toReplacement(plan.tables, comment)], generation)
+    await kernel.commitBytes(batch)
     const after = kernel.readGeneration()
     return { generation: after === generation + 1 ? after : undefined, removed: leftovers.names }
   })

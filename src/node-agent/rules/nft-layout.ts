@@ -86,20 +86,13 @@ function toBaseChain(family: number, table: RuleTableName, hook: RuleHook): NftB
   }
 }
 
-/** Makes the tables anew whether or not they are there; `existing` are tables of ours that are there and shall not outlive this. */
-export function toReplacement(
-  tables: readonly PlannedTable[],
-  existing: readonly NftTable[],
-  comment: string,
-): readonly NftMessage[] {
-  return [
-    ...existing.map(deleteTable),
-    ...tables.flatMap((table) => [
-      addTable(table),
-      deleteTable(table),
-      addTable(table, comment),
-      ...table.chains.map(addBaseChain),
-      ...table.chains.flatMap((chain) => chain.rules.map((rule) => addRule(chain, rule))),
-    ]),
-  ]
+/** Makes the tables anew whether or not they are there. */
+export function toReplacement(tables: readonly PlannedTable[], comment: string): readonly NftMessage[] {
+  return tables.flatMap((table) => [
+    addTable(table),
+    deleteTable(table),
+    addTable(table, comment),
+    ...table.chains.map(addBaseChain),
+    ...table.chains.flatMap((chain) => chain.rules.map((rule) => addRule(chain, rule))),
+  ])
 }
