@@ -19,6 +19,18 @@ import {
   removeIptablesLeftoversJob,
   removeLeftoversOfIptables,
 } from './rules/iptables-jobs.js'
+import {
+  destroyNftProbes,
+  destroyNftProbesJob,
+  dropNftProbes,
+  dropNftProbesJob,
+  ensureNftProbes,
+  ensureNftProbesJob,
+  listNftProbes,
+  listNftProbesJob,
+  putNftProbe,
+  putNftProbeJob,
+} from './rules/probe-set-nft.js'
 
 const jobs: JobMap = {
   [listAddressesJob]: listAddresses,
@@ -32,6 +44,11 @@ const jobs: JobMap = {
   [checkIptablesJob]: checkIptables,
   [removeIptablesJob]: removeIptables,
   [removeIptablesLeftoversJob]: removeLeftoversOfIptables,
+  [ensureNftProbesJob]: ensureNftProbes,
+  [putNftProbeJob]: putNftProbe,
+  [dropNftProbesJob]: dropNftProbes,
+  [listNftProbesJob]: listNftProbes,
+  [destroyNftProbesJob]: destroyNftProbes,
 }
 
 if (parentPort === null) throw new Error('this is the program of a worker thread')
