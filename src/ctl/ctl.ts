@@ -4,6 +4,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { formatError, InvalidInput } from '../base/errors.js'
 import { parseDuration } from '../base/go-values.js'
+import { DEFAULT_NODE_SOCKET } from '../wire/node-answer.js'
 import { CtlFailure } from './failure.js'
 import type { CommonOptions, ListName } from './options.js'
 import { parseOutputForm, type CtlIo } from './output.js'
@@ -59,8 +60,21 @@ function addWhatIs(program: Command, io: CtlIo): void {
     .argument('<question>', 'IP address, network/ip, range, host name, namespace/name, namespace/hostname or uid')
     .description('say what has this address or name')
     .option('-w, --watch', 'go on and print each change, until interrupted')
+    .option('--node', 'ask the agent of this node instead of addressd; it answers also while addressd is away')
+    .option(
+      '--node-socket <path>',
+      'where the agent listens; ADDRESSD_NODE_SOCKET says it too',
+      io.env['ADDRESSD_NODE_SOCKET'] ?? DEFAULT_NODE_SOCKET,
+    )
     .addOption(outputOption())
     .action(async (question: string, _options: unknown, command: Command) => {
+      const { node, nodeSocket: socket } = command.opts<{ node?: boolean; nodeSocket: string }>()
+      if (node === true) {
+        const { askWhatIsOfNode } = await import('./whatis-node.js')
+        const options = { ...readAnswering(command), socket, watch: command.opts<{ watch?: boolean }>().watch === true }
+        await askWhatIsOfNode(question, options, io)
+        return
+      }
       const { askWhatIs } = await import('./whatis.js')
       const { watch } = command.opts<{ watch?: boolean }>()
       await askWhatIs(question, { ...readCommon(command), watch: watch === true }, io)
@@ -96,16 +110,22 @@ function outputOption(): Option {
 
 /** Throws InvalidInput for a value that cannot be meant. */
 function readCommon(command: Command): CommonOptions {
-  const { server, timeout, output } = command.optsWithGlobals<{ server: string; timeout: string; output: string }>()
+  const { server } = command.optsWithGlobals<{ server: string }>()
   const [, port] = /^(?:\[[0-9a-fA-F:.%]+\]|[^:/\s]+):([0-9]{1,5})$/.exec(server) ?? []
   if (port === undefined || Number(port) === 0 || Number(port) > 65_535) {
     throw new InvalidInput(
       `"${server}" is not an address to ask; write HOST:PORT, such as ${defaultServer}, in --server or ADDRESSD_SERVER`,
     )
   }
+  return { server, ...readAnswering(command) }
+}
+
+/** What matters whoever is asked. */
+function readAnswering(command: Command): Omit<CommonOptions, 'server'> {
+  const { timeout, output } = command.optsWithGlobals<{ timeout: string; output: string }>()
   const timeoutMs = parseDuration(timeout)
   if (timeoutMs <= 0) throw new InvalidInput(`--timeout ${timeout}: there must be some time to wait`)
-  return { server, timeoutMs, output: parseOutputForm(output) }
+  return { timeoutMs, output: parseOutputForm(output) }
 }
 
 const examples = `Examples:
@@ -113,6 +133,7 @@ const examples = `Examples:
   addressctl whatis network-2/10.0.0.5           in one network
   addressctl whatis web.shop.svc.cluster.local   a host name
   addressctl whatis shop/web-0 --watch           a pod, again whenever it changes
+  addressctl whatis 10.0.0.5 --node              as the agent of this node knows it
   addressctl workloads -n shop -o wide
   addressctl clients --node node-1
   addressctl --version

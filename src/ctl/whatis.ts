@@ -122,7 +122,8 @@ async function formatWatched(answer: WhatIsAnswer, output: WhatIsOptions['output
   return answer.found.length === 0 ? `nobody has ${answer.question}\n` : formatAnswer(answer, output === 'wide')
 }
 
-function toDocument(answer: WhatIsAnswer): object {
+/** For programs: an answer without what only tables need. */
+export function toDocument(answer: WhatIsAnswer): object {
   return {
     question: answer.question,
     form: answer.form.replace('FORM_', '').toLowerCase(),
