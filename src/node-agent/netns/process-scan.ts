@@ -61,6 +61,7 @@ class Scan {
   readonly #wanted: ReadonlyMap<string, ReadonlySet<string>>
   readonly #taken = new Set<string>()
   readonly #found = new Map<string, Candidate>()
+  readonly #passedOver: string[] = []
 
   constructor(
     readonly place: WorkerPlace,
@@ -86,11 +87,15 @@ class Scan {
     try {
       this.#consider(pid)
     } catch (error) {
-      this.place.log.debug({ pid, reason: formatError(error) }, 'a process is passed over in the search for namespaces')
+      this.#passedOver.push(`${pid}: ${formatError(error)}`)
     }
   }
 
   result(): FoundNetns[] {
+    if (this.#passedOver.length > 0) {
+      const fields = { count: this.#passedOver.length, first: this.#passedOver[0] }
+      this.place.log.debug(fields, 'processes were passed over in the search for namespaces')
+    }
     return [...this.#found].map(([uid, { fd }]) => ({ uid, fd }))
   }
 
