@@ -128,8 +128,13 @@ describe('a look through the processes', () => {
     const wanted = ips.map((ip, i) => ({ uid: uid(i), ips: [ip] }))
     await find(...wanted)
     const before = countDescriptors()
-    expect(await find(...wanted)).toEqual(Object.fromEntries(pods.map((pod, i) => [uid(i), inodeOf(pod)])))
-    expect(countDescriptors()).toBe(before)
+    const ended: string[] = []
+    const [found] = await Promise.all([
+      find(...wanted).finally(() => ended.push('scan')),
+      workers.run(listAddressesJob, { netns: hostNetns, args: undefined }).finally(() => ended.push('other job')),
+    ])
+    expect(found).toEqual(Object.fromEntries(pods.map((pod, i) => [uid(i), inodeOf(pod)])))
+    expect([ended, countDescriptors()]).toEqual([['other job', 'scan'], before])
   })
 
   maybe('takes an address on loopback and one written as IPv4 in IPv6', async () => {
