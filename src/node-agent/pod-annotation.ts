@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what became of a pod into its annotation: as a merge patch of its status to an API server, or nowhere. Whether it is worth writing is decided
+// elsewhere.
+
+import { Retryable } from '../base/errors.js'
+import type { Clock } from '../base/clock.js'
+import { readBody, type KubeApi } from '../kube/api.js'
+import { withDeadline } from '../kube/requests.js'
+import { formatResourcePath, resourceTypes } from '../kube/resources.js'
+import { redirectionAnnotation, type PodAnnotator, type PodIdentity, type Redirection } from './contracts.js'
+
+/** The API server must have answered by then. */
+const answerMs = 10_000
+const never = new AbortController().signal
+
+/** Over an API server. */
+export function createPodAnnotator(api: KubeApi, clock: Clock): PodAnnotator {
+  return {
+    annotate: (pod, value, signal = never) =>
+      withDeadline(clock, answerMs, signal, async (inTime) => {
+        const response = await api.send(
+          {
+            method: 'PATCH',
+            path: `${formatResourcePath(resourceTypes.Pod, 'v1', pod)}/status`,
+            contentType: 'application/merge-patch+json',
+            body: formatPatch(pod, value),
+          },
+          inTime,
+        )
+        const body = await readBody(response, 4 * 1024 * 1024)
+        const { status } = response
+        if (status >= 200 && status < 300) return 'written'
+        // The uid in the patch makes the server refuse it for another pod of the same name.
+        if (status === 404 || status === 409 || status === 422) return 'gone'
+        throw new Retryable(
+          `the annotation of pod ${pod.namespace}/${pod.name} is not written: the API server answers ${status}${formatReason(body)}`,
+        )
+      }),
+  }
+}
+
+/** Where nothing is written back: what was said lives in this process alone. */
+export const noAnnotator: PodAnnotator = { annotate: () => Promise.resolve('written') }
+
+/** A key with null is taken away. */
+function formatPatch({ uid }: PodIdentity, value: Redirection | undefined): string {
+  return JSON.stringify({ metadata: { uid, annotations: { [redirectionAnnotation]: value ?? null } } })
+}
+
+function formatReason(body: Buffer): string {
+  try {
+    const { message } = JSON.parse(body.toString()) as { message?: unknown }
+    return typeof message === 'string' && message !== '' ? `: ${message.slice(0, 300)}` : ''
+  } catch {
+    return '' // not a Status
+  }
+}
