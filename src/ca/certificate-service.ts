@@ -2,7 +2,6 @@
 // Serves `istio.v1.auth.IstioCertificateService`: a certificate for whoever proved who it is, or for a workload on the node of a trusted proxy.
 // Callers that are refused learn that they are, never why; the log says why. Logs no request and no token.
 
-import { status } from '@grpc/grpc-js'
 import type { Server, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js'
 import type { Caller } from '../base/caller.js'
 import { sleep } from '../base/clock.js'
@@ -36,8 +35,10 @@ export interface CertificateServiceOptions extends ImpersonationRules {
   readonly patienceMs?: number
 }
 
+/** Those of gRPC that are used here; its package is loaded only where calls arrive. */
+const status = { INVALID_ARGUMENT: 3, UNIMPLEMENTED: 12, INTERNAL: 13, UNAVAILABLE: 14, UNAUTHENTICATED: 16 }
+
 /** Answers that wait at a time; beyond it callers are refused at once and come again. */
-const UNAVAILABLE: number = status.UNAVAILABLE
 const mostWaiting = 200
 const lookAgainMs = 50
 const longestLogged = 200
@@ -113,7 +114,7 @@ class CertificateService {
       metrics.count('citadel_server_authentication_failure_count')
       log.warn({ peer: call.getPeer(), reason: why }, 'caller of the certificate service not authenticated')
       throw new ProtocolError(
-        code === UNAVAILABLE
+        code === status.UNAVAILABLE
           ? 'it cannot be found out who the caller is; try again'
           : 'the caller did not prove who it is',
         code,

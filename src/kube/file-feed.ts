@@ -8,7 +8,6 @@ import type { Logger } from '../base/log.js'
 import type { Feed } from './feed.js'
 import { Definitions } from './file-definitions.js'
 import { ManifestFolder, formatUnreadable, type Look } from './file-folder.js'
-import { UnreadableManifest, parseManifest } from './file-manifest.js'
 import { formatMeshConfigName } from './file-object.js'
 import { kinds, type Inputs } from './inputs.js'
 import { join } from 'node:path'
@@ -132,6 +131,8 @@ class FileFeed implements Feed {
   }
 
   async #take(path: string, text: string): Promise<void> {
+    // Brings the package that reads YAML, which a server of an API server's objects never needs.
+    const { UnreadableManifest, parseManifest } = await import('./file-manifest.js')
     try {
       this.#definitions.take(path, await parseManifest(text))
     } catch (error) {

@@ -6,11 +6,11 @@ import { readFile, stat } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
 import type { AgentOptions } from 'node:https'
 import path from 'node:path'
-import { parse } from 'yaml'
 import type { Clock } from '../base/clock.js'
 import { InvalidInput, formatError } from '../base/errors.js'
 import type { CredentialSource, Credentials } from './http-api.js'
 import { Part, isJsonObject } from './part.js'
+import { parseYaml } from './yaml.js'
 
 /** What the current context of a kubeconfig names. */
 export interface KubeTarget {
@@ -28,7 +28,7 @@ export interface KubeTarget {
 export function parseKubeconfig(text: string, directory: string, context?: string): KubeTarget {
   let value: unknown
   try {
-    value = parse(text)
+    value = parseYaml(text)
   } catch (error) {
     throw new InvalidInput(`kubeconfig: it is not YAML: ${formatError(error)}`, error)
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of the mesh configuration (YAML) and the few fields of it that answers depend on. Unknown fields are passed over. Pure; mesh.ts keeps it up to date.
 
-import { parse } from 'yaml'
 import { InvalidInput, formatError } from '../base/errors.js'
 import type { Labels, LabelSelectorRecord } from './records.js'
+import { parseYaml } from './yaml.js'
 
 export type EntryVisibility = 'NONE' | 'NAMESPACE' | 'PUBLIC'
 
@@ -38,7 +38,7 @@ export const defaultMeshConfig: MeshConfig = {
 export function parseMeshConfig(text: string): MeshConfig {
   let value: unknown
   try {
-    value = parse(text, { version: '1.1', uniqueKeys: false, logLevel: 'error' })
+    value = parseYaml(text, { version: '1.1', uniqueKeys: false, logLevel: 'error' })
   } catch (error) {
     throw new InvalidInput(`mesh configuration is not YAML: ${formatError(error)}`, error)
   }

@@ -2,7 +2,7 @@
 // The service `istio.v1.auth.IstioCertificateService` for both of its ends: the definition that gRPC needs, with its generated types. Loaded at the first call.
 
 import type { ServiceDefinition } from '@grpc/grpc-js'
-import { loadSync } from '@grpc/proto-loader'
+import { loadSync } from './proto-loader.js'
 import type { ProtoGrpcType } from './generated/ca.js'
 import { protoFolder } from './protos.js'
 

@@ -2,7 +2,7 @@
 // The service `addressd.inspect.v1.Inspect` for both of its ends: its messages as TypeScript shapes, and the definition that gRPC needs.
 // Shapes follow proto/addressd/inspect/v1/inspect.proto in camelCase; a field left out of what is written is its default.
 
-import { loadSync } from '@grpc/proto-loader'
+import { loadSync } from './proto-loader.js'
 import type { ServiceDefinition } from '@grpc/grpc-js'
 import { fileURLToPath } from 'node:url'
 import type { StructMessage } from './struct.js'

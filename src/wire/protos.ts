@@ -3,7 +3,7 @@
 // For everything that is not hot; the hot messages have codecs of their own. Field names are those of the .proto files.
 
 import type { ServiceDefinition } from '@grpc/grpc-js'
-import { loadSync } from '@grpc/proto-loader'
+import { loadSync } from './proto-loader.js'
 import type { MessageTypeDefinition, PackageDefinition } from '@grpc/proto-loader'
 import { fileURLToPath } from 'node:url'
 import { InvalidInput } from '../base/errors.js'
