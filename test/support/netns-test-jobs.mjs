@@ -20,6 +20,7 @@ const gate = new Promise((resolve) => (open = resolve))
 serveJobs(parentPort, {
   echo: (_place, args) => args,
   thread: () => threadId,
+  'slow thread': (_place, ms) => delay(ms, threadId),
   'throw error': (_place, { name, message }) => {
     throw new errors[name](message)
   },

@@ -16,14 +16,22 @@ export interface NetnsWorkers {
    * Rejects with the job's error, of its class (InvalidInput, Retryable, Fatal, SystemCallError; else an Error with the `code` it had); with Retryable
    * when the thread dies or after close().
    */
-  run<A, R>(job: JobKey<A, R>, request: { readonly netns?: Netns | undefined; readonly args: A }): Promise<R>
+  run<A, R>(job: JobKey<A, R>, order: JobOrder<A>): Promise<R>
   /** Takes no more jobs, waits for those at work, ends the threads. Idempotent. */
   close(): Promise<void>
 }
 
+/** What a job is given. */
+export interface JobOrder<A> {
+  readonly netns?: Netns | undefined
+  readonly args: A
+  /** The job runs programs and waits for them in its thread: it gets a thread that is free, or a new one, as long as there may be more. */
+  readonly occupies?: boolean
+}
+
 export interface NetnsWorkersOptions {
   readonly log: Logger
-  /** Threads at most. Commits to the kernel wait off-thread, so that few do; programs (iptables) occupy a thread while they run. */
+  /** Threads at most. Only jobs that occupy theirs are given more than one: for all others the wait for the kernel is off-thread, and one is cheapest. */
   readonly count?: number
   /** The thread's program, if not the product's. */
   readonly entry?: URL
@@ -33,6 +41,7 @@ interface Task {
   readonly job: string
   readonly args: unknown
   readonly netns: Netns | undefined
+  readonly occupies: boolean
   readonly resolve: (result: unknown) => void
   readonly reject: (error: Error) => void
 }
@@ -68,11 +77,12 @@ class Workers implements NetnsWorkers {
     this.#entry = entry
   }
 
-  run<A, R>(job: JobKey<A, R>, request: { readonly netns?: Netns | undefined; readonly args: A }): Promise<R> {
+  run<A, R>(job: JobKey<A, R>, order: JobOrder<A>): Promise<R> {
     if (this.#closed !== undefined) return Promise.reject(new Retryable('the workers of namespaces are being ended'))
     return new Promise<R>((resolve, reject) => {
-      const netns = request.netns?.share()
-      this.#waiting.push({ job, args: request.args, netns, resolve: resolve as (result: unknown) => void, reject })
+      const { args, occupies = false } = order
+      const netns = order.netns?.share()
+      this.#waiting.push({ job, args, netns, occupies, resolve: resolve as (result: unknown) => void, reject })
       this.#dispatch()
     })
   }
@@ -96,20 +106,22 @@ class Workers implements NetnsWorkers {
   }
 
   #dispatch(): void {
-    while (this.#waiting.length > 0) {
-      const thread = this.#selectThread()
+    for (let task = this.#waiting[0]; task !== undefined; task = this.#waiting[0]) {
+      const thread = this.#selectThread(task)
       if (thread === undefined) return
-      const task = this.#waiting.shift()
-      if (task !== undefined) this.#start(thread, task)
+      this.#waiting.shift()
+      this.#start(thread, task)
     }
   }
 
-  /** One that is idle, else a new one, else the one with the least to do that can take more. */
-  #selectThread(): Thread | undefined {
-    const least = [...this.#threads].sort((a, b) => a.tasks.size - b.tasks.size)[0]
-    if (least?.tasks.size === 0) return least
-    if (this.#threads.size < this.#count) return this.#startThread()
-    return least !== undefined && least.tasks.size < mostAtWorkPerThread ? least : undefined
+  /** One that the task need not wait for, else a new one, else the one with the least to do that can take more. */
+  #selectThread({ occupies }: Task): Thread | undefined {
+    const byLoad = [...this.#threads].sort((a, b) => a.tasks.size - b.tasks.size)
+    const free = byLoad.find((thread) => (occupies ? thread.tasks.size === 0 : !isOccupied(thread) && hasRoom(thread)))
+    if (free !== undefined) return free
+    // Waiting tasks that occupy nothing wait for room and for no second thread.
+    if (this.#threads.size < this.#count && (occupies || byLoad.every(isOccupied))) return this.#startThread()
+    return byLoad.find(hasRoom)
   }
 
   #start(thread: Thread, task: Task): void {
@@ -169,4 +181,12 @@ class Workers implements NetnsWorkers {
     }
     this.#dispatch()
   }
+}
+
+function isOccupied({ tasks }: Thread): boolean {
+  return [...tasks.values()].some(({ occupies }) => occupies)
+}
+
+function hasRoom({ tasks }: Thread): boolean {
+  return tasks.size < mostAtWorkPerThread
 }

@@ -106,6 +106,17 @@ describe('jobs', () => {
     expect(await Promise.all(all)).toHaveLength(300)
   })
 
+  built('share one thread, unless one occupies it: then there is a second, and no third', async () => {
+    const workers = start(2)
+    const run = (occupies: boolean): Promise<unknown> =>
+      workers.run(job('slow thread'), { args: occupies ? 20 : 0, occupies })
+    const idle = await Promise.all([run(false), run(false), run(false)])
+    const first = idle[0]
+    expect(idle).toEqual([first, first, first])
+    const [busy, other, more] = await Promise.all([run(true), run(false), run(true)])
+    expect([busy, other === first, [first, other].includes(more)]).toEqual([first, false, true])
+  })
+
   built('log through the logger of the main thread', async () => {
     await start().run(job('log'), { args: { uid: 'u1' } })
     expect(lines).toEqual([['warn', { of: 'a job', uid: 'u1' }, 'something was seen']])
