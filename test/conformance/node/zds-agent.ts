@@ -170,18 +170,32 @@ class Player {
     switch (operation) {
       case 'cached':
         this.room.want(pod, netns)
-        return track(Promise.resolve())
+        {
+          track(Promise.resolve())
+          return
+        }
       case 'ensure':
         this.room.wantWithout(pod)
-        return track(Promise.resolve())
-      case 'add':
-        return track(this.room.enrol(pod, netns))
+        {
+          track(Promise.resolve())
+          return
+        }
+      case 'add': {
+        track(this.room.enrol(pod, netns))
+        return
+      }
       case 'del':
         this.room.wanted.delete(id)
-        return track(this.room.server.remove(id))
+        {
+          track(this.room.server.remove(id))
+          return
+        }
       case 'stop':
         this.room.server.close()
-        return track(Promise.resolve())
+        {
+          track(Promise.resolve())
+          return
+        }
       default:
         throw new Error(`the player does not know the operation "${operation ?? ''}"`)
     }

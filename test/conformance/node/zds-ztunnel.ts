@@ -107,7 +107,10 @@ class AgentPlayer {
     const name = entry.conn ?? ''
     if (entry.dir === 'agent->ztunnel') return this.#say(name, entry)
     if (entry.dir === 'ztunnel->agent') return this.#hear(name, entry)
-    if (entry.observe !== undefined) return this.#compare(entry)
+    if (entry.observe !== undefined) {
+      this.#compare(entry)
+      return
+    }
     const ztunnel = this.#ztunnels.get(entry.zt ?? '')
     const pod = taken.exec(entry.event ?? '')
     if (pod !== null) {
@@ -188,7 +191,10 @@ class AgentPlayer {
 
   async #hear(name: string, entry: Entry): Promise<void> {
     const heard = await this.#next(name)
-    if (heard === 'end' || heard === undefined) return this.#differ(name, heard ?? 'nothing', entry.hex ?? 'a record')
+    if (heard === 'end' || heard === undefined) {
+      this.#differ(name, heard ?? 'nothing', entry.hex ?? 'a record')
+      return
+    }
     const recorded = entry.message?.ack
     if (recorded === undefined) {
       if (heard.toString('hex') !== entry.hex) this.#differ(name, heard.toString('hex'), entry.hex ?? '')
