@@ -157,7 +157,7 @@ export class IpsetStore {
 
   async #must(command: Command): Promise<CommandResult> {
     const { workers, hostNetns, onCommand } = this.#options
-    const ran = await workers.run(runCommandsJob, { netns: hostNetns, args: [command] })
+    const ran = await workers.run(runCommandsJob, { netns: hostNetns, args: [command], occupies: true })
     const [result] = takeResult(ran, onCommand)
     if (result === undefined) throw new Error('a program that was run has a result')
     if (result.exitCode !== 0) throw toCommandError(result)

@@ -45,7 +45,7 @@ type Look = { readonly dump: Dump } | { readonly why: string }
 export async function detectVariant(options: DetectVariantOptions): Promise<DetectedVariant> {
   const families: readonly Family[] = options.ipv6 ? [4, 6] : [4]
   const run = async (commands: readonly Command[]): Promise<readonly CommandResult[]> => {
-    const ran = await options.workers.run(runCommandsJob, { netns: options.hostNetns, args: commands })
+    const ran = await options.workers.run(runCommandsJob, { netns: options.hostNetns, args: commands, occupies: true })
     return takeResult(ran, options.onCommand)
   }
   const tools = await resolveTools(options.tools, families, run)
