@@ -6,7 +6,16 @@ import type { JobMap } from './netns/job.js'
 import { serveJobs } from './netns/job-loop.js'
 import { listAddresses, listAddressesJob } from './netns/list-addresses-job.js'
 import { scanProcesses, scanProcessesJob } from './netns/process-scan.js'
-import { applyNft, applyNftJob, checkNft, checkNftJob, removeNft, removeNftJob } from './rules/nft-jobs.js'
+import {
+  applyNft,
+  applyNftJob,
+  checkNft,
+  checkNftJob,
+  removeNft,
+  removeNftJob,
+  showNft,
+  showNftJob,
+} from './rules/nft-jobs.js'
 import { hasNfTables, hasNfTablesJob } from './rules/backend-choice-job.js'
 import { runCommands, runCommandsJob } from './rules/iptables-command.js'
 import {
@@ -38,6 +47,7 @@ const jobs: JobMap = {
   [applyNftJob]: applyNft,
   [checkNftJob]: checkNft,
   [removeNftJob]: removeNft,
+  [showNftJob]: showNft,
   [hasNfTablesJob]: hasNfTables,
   [runCommandsJob]: runCommands,
   [applyIptablesJob]: applyIptables,

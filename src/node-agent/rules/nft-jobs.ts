@@ -13,8 +13,15 @@ import { NftKernel, RefusedBatch, toFailure } from './nft-kernel.js'
 import { type NftLayout, type PlannedTable, ownTableName, ownTables, toReplacement } from './nft-layout.js'
 import { type NftTable, deleteTable, toBatch } from './nft-messages.js'
 import { selectPlan } from './nft-plan.js'
+import { formatExpressions } from './nft-text.js'
 import { type NftLeftovers, isSharedTable, selectDoomedChains, selectNftLeftovers } from './leftovers-nft.js'
-import { type ReturnPart, addReturnParts, removeReturnParts, selectPresentParts } from './rtnetlink.js'
+import {
+  type ReturnPart,
+  addReturnParts,
+  formatReturnPart,
+  removeReturnParts,
+  selectPresentParts,
+} from './rtnetlink.js'
 import { selectFamilies } from './rule-table.js'
 import {
   formatTcpLooseComment,
@@ -52,6 +59,8 @@ export interface NftCheckResult {
 export const applyNftJob = 'rules/nft-apply' as JobKey<NftJobArgs, NftApplyResult>
 export const checkNftJob = 'rules/nft-check' as JobKey<NftJobArgs, NftCheckResult>
 export const removeNftJob = 'rules/nft-remove' as JobKey<{ readonly removeStrangeChains: boolean }, NftRemoveResult>
+
+export const showNftJob = 'rules/nft-show' as JobKey<{ readonly removeStrangeChains: boolean }, readonly string[]>
 
 export interface NftRemoveResult {
   readonly removed: readonly string[]
@@ -136,6 +145,41 @@ async function holdConnections(place: WorkerPlace, kernel: NftKernel): Promise<s
   if (!hasTcpLooseSetting(place)) await kernel.loadConnectionTracking()
   return holdTcpConnections(place)
 }
+
+/** What is there of ours and of what apply() would take out, as lines for people; none when there is nothing. */
+export function showNft(
+  place: WorkerPlace,
+  { removeStrangeChains }: { readonly removeStrangeChains: boolean },
+): Promise<readonly string[]> {
+  return withKernel(place, (kernel, route) => {
+    const seen = look(kernel, { known: undefined, removeStrangeChains })
+    const own = seen.tables
+      .filter(isOwn)
+      .flatMap((table) => [
+        `table ${familyNames[table.family] ?? table.family} ${table.table}`,
+        ...seen.chains
+          .filter((chain) => chain.family === table.family && chain.table === table.table)
+          .flatMap(({ chain }) => [
+            `  ${chain}`,
+            ...seen.rules
+              .filter((rule) => rule.family === table.family && rule.table === table.table && rule.chain === chain)
+              .map(({ expressions }) => `    ${formatExpressions(expressions)}`),
+          ]),
+      ])
+    const parts = selectPresentParts(route, allParts).map(formatReturnPart)
+    const legacy = hasLegacyTables(place)
+      ? ['tables of iptables-legacy are in use; iptables-legacy-save shows them']
+      : []
+    return Promise.resolve([
+      ...own,
+      ...seen.leftovers.names.map((name) => `not of this backend: ${name}`),
+      ...parts,
+      ...legacy,
+    ])
+  })
+}
+
+const familyNames: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
 
 /** What is in nf_tables of the namespace, as far as it can concern us. */
 interface Seen {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// `addressd-node rules show|check|apply|remove` for people who look into one pod. Prints, and says by a number how it went; main reads the flags.
+
+import { formatError } from '../../base/errors.js'
+import type { PodRuleOptions, PodRules } from '../contracts.js'
+import type { Netns } from '../netns/netns.js'
+import type { NetnsWorkers } from '../netns/workers.js'
+import { showNftJob } from './nft-jobs.js'
+
+export const rulesActions = ['show', 'check', 'apply', 'remove'] as const
+export type RulesAction = (typeof rulesActions)[number]
+
+export interface RulesCommand {
+  readonly action: RulesAction
+  readonly netns: Netns
+  readonly rules: PodRules
+  /** What the rules are compared with, or made as. */
+  readonly options: PodRuleOptions
+  readonly workers: NetnsWorkers
+  /** One line, without its end. */
+  readonly print: (line: string) => void
+}
+
+/** Gives the exit code: 0 it went well (of check: the rules are complete), 1 it failed, 2 the rules are absent or different. */
+export async function runRulesCommand(command: RulesCommand): Promise<number> {
+  const { action, rules, netns, options, print } = command
+  try {
+    switch (action) {
+      case 'show':
+        return await show(command)
+      case 'check': {
+        const state = await rules.check(netns, options)
+        print(`${rules.backend}: ${state}`)
+        return state === 'complete' ? 0 : 2
+      }
+      case 'apply':
+        await rules.apply(netns, options)
+        print(`${rules.backend}: rules made`)
+        return 0
+      case 'remove':
+        await rules.remove(netns)
+        print(`${rules.backend}: rules taken out`)
+        return 0
+    }
+  } catch (error) {
+    print(`${action} failed: ${formatError(error)}`)
+    return 1
+  }
+}
+
+async function show({ workers, netns, print }: RulesCommand): Promise<number> {
+  const lines = await workers.run(showNftJob, { netns, args: { removeStrangeChains: true } })
+  for (const line of lines) print(line)
+  if (lines.length === 0) print('no rule of addressd or istio-cni is there')
+  return 0
+}
