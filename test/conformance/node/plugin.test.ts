@@ -118,7 +118,7 @@ function prepare(room: CniRoom, { input }: Case, selectors: readonly EnablementS
   const { kube, agent } = input
   const isOn = typeof input.stdin !== 'string' && input.stdin['ambient_enabled'] === true
   room.decisions.verdict = (asked): PodVerdict => {
-    const pod = kube.failAllWith === null ? kube.pod : null
+    const pod = kube.failAllWith === null && kube.namespaceLabels !== null ? kube.pod : null
     if (pod === null) return { kind: 'unknown', reason: 'the agent has not heard of it' }
     const view = {
       labels: pod['metadata'].labels,
