@@ -13,6 +13,7 @@ import { type CommandRecord, takeResult } from './iptables-command.js'
 import { applyIptablesJob, checkIptablesJob, removeIptablesJob, removeIptablesLeftoversJob } from './iptables-jobs.js'
 import type { PodWork } from './iptables-pod.js'
 import type { IptablesTools, IptablesVariant } from './iptables-tools.js'
+import { NetnsTurns } from './turns.js'
 
 export interface IptablesRulesOptions {
   readonly workers: NetnsWorkers
@@ -40,7 +41,7 @@ export async function removeIptablesLeftovers(options: RemoveLeftoversOptions): 
   const { workers, netns, onCommand } = options
   // Nothing is made, so it does not matter which variant would be.
   const args = toWork({ ...options, variant: 'nft' })
-  return takeResult(await workers.run(removeIptablesLeftoversJob, { netns, args }), onCommand)
+  return takeResult(await workers.run(removeIptablesLeftoversJob, { netns, args, occupies: true }), onCommand)
 }
 
 class IptablesRules implements PodRules {
@@ -48,7 +49,7 @@ class IptablesRules implements PodRules {
   readonly #options: IptablesRulesOptions
   readonly #work: PodWork
   readonly #memory = new GenerationMemory()
-  readonly #turns = new Map<string, Promise<unknown>>()
+  readonly #turns = new NetnsTurns()
 
   constructor(options: IptablesRulesOptions) {
     this.backend = options.variant === 'nft' ? 'iptables-nft' : 'iptables-legacy'
@@ -58,10 +59,13 @@ class IptablesRules implements PodRules {
 
   async apply(netns: Netns, options: PodRuleOptions): Promise<void> {
     const { workers, log, onCommand } = this.#options
-    await this.#inTurn(netns, async (held) => {
+    await this.#turns.take(netns, async (held) => {
       const args = { work: this.#work, options }
       this.#memory.forget(held)
-      const { changed, generation } = takeResult(await workers.run(applyIptablesJob, { netns: held, args }), onCommand)
+      const { changed, generation } = takeResult(
+        await workers.run(applyIptablesJob, { netns: held, args, occupies: true }),
+        onCommand,
+      )
       if (generation !== undefined) this.#memory.remember(held, generation, options)
       log.debug({ netns: formatNetns(held), changed }, 'rules of a pod are as wanted')
     })
@@ -69,9 +73,12 @@ class IptablesRules implements PodRules {
 
   check(netns: Netns, options: PodRuleOptions): Promise<RuleState> {
     const { workers, onCommand } = this.#options
-    return this.#inTurn(netns, async (held) => {
+    return this.#turns.take(netns, async (held) => {
       const args = { work: this.#work, options, knownGeneration: this.#memory.recall(held, options) }
-      const { state, generation } = takeResult(await workers.run(checkIptablesJob, { netns: held, args }), onCommand)
+      const { state, generation } = takeResult(
+        await workers.run(checkIptablesJob, { netns: held, args, occupies: true }),
+        onCommand,
+      )
       // Known to be whole as far as nf_tables goes; IP rule and route are looked at every time.
       if (state === 'complete' && generation !== undefined) this.#memory.remember(held, generation, options)
       return state
@@ -80,27 +87,10 @@ class IptablesRules implements PodRules {
 
   async remove(netns: Netns): Promise<void> {
     const { workers, onCommand } = this.#options
-    await this.#inTurn(netns, async (held) => {
+    await this.#turns.take(netns, async (held) => {
       this.#memory.forget(held)
-      takeResult(await workers.run(removeIptablesJob, { netns: held, args: this.#work }), onCommand)
+      takeResult(await workers.run(removeIptablesJob, { netns: held, args: this.#work, occupies: true }), onCommand)
     })
-  }
-
-  /** After whatever else is being done in this namespace, and with a handle of its own for the wait. */
-  #inTurn<T>(netns: Netns, work: (held: Netns) => Promise<T>): Promise<T> {
-    const key = formatNetns(netns)
-    const held = netns.share()
-    const before = this.#turns.get(key) ?? Promise.resolve()
-    const turn = before.then(() => work(held)).finally(() => held.close())
-    const settled = turn.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#turns.set(key, settled)
-    void settled.then(() => {
-      if (this.#turns.get(key) === settled) this.#turns.delete(key)
-    })
-    return turn
   }
 }
 

@@ -50,6 +50,12 @@ export function findNodeTools(path: string): NodeTools {
   return { nft: variant('-nft'), legacy: variant('-legacy'), plain: variant(''), ipset: find('ipset') }
 }
 
+/** Those that say by their name what they are, without starting one: for taking out what is left of either, where another backend makes the rules. */
+export function toNamedTools({ nft, legacy, ipset }: NodeTools): IptablesTools {
+  // Programs have had a variant in their names since 1.8.
+  return { nft, legacy, ipset, legacyVersion: [1, 8, 6] }
+}
+
 function isProgram(path: string): boolean {
   try {
     accessSync(path, constants.X_OK)
