@@ -5,6 +5,11 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, expect, test } from '@jest/globals'
+import { Registry } from 'prom-client'
+import { systemClock } from '../../../src/base/clock.js'
+import { silentLogger } from '../../../src/base/log.js'
+import { createXdsServer } from '../../../src/xds/server.js'
+import { Room } from '../../address/room.js'
 import { openNetnsFile } from '../../../src/node-agent/netns/handle.js'
 import { FakeNodeZtunnel } from '../../support/fake-node-ztunnel.js'
 import { hostParts } from '../../support/host-parts.js'
@@ -33,7 +38,7 @@ function start(room: ZdsRoom, ...flags: string[]): { child: ChildProcess; said: 
   const child = spawn(process.execPath, [program, '--zds', room.path, ...flags], { stdio: ['pipe', 'pipe', 'inherit'] })
   children.push(child)
   let said = ''
-  child.stdout?.on('data', (chunk) => (said += String(chunk)))
+  child.stdout.on('data', (chunk) => (said += String(chunk)))
   return { child, said: () => said }
 }
 

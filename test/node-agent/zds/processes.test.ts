@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { createProcesses, formatIdentity } from '../../../src/node-agent/zds/processes.js'
 import { closeDescriptor, openPair } from '../../../src/node-agent/zds/seqpacket.js'
+import { hostParts } from '../../support/host-parts.js'
+import { testWith } from '../../support/optional.js'
 import { countDescriptors } from './zds-room.js'
 
 test('the process at the other end is known by its number and the start of its life', () => {
@@ -45,3 +48,23 @@ test('nobody is known where there is no procfs', () => {
   closeDescriptor(a)
   closeDescriptor(b)
 })
+
+testWith('root', hostParts.root)(
+  'an agent in a pid namespace of its own is shown others as the procfs of the node counts them',
+  () => {
+    const module = (path: string): string => new URL(path, import.meta.url).href
+    const script = `import { register } from 'node:module'
+register('${module('../../support/typescript-hooks.mjs')}')
+const { createProcesses } = await import('${module('../../../src/node-agent/zds/processes.ts')}')
+const { openPair } = await import('${module('../../../src/node-agent/zds/seqpacket.ts')}')
+const { own, identify } = createProcesses('/proc')
+const other = identify(openPair()[0])
+console.log(process.pid, own.pid > 1, own.pid === other.pid && own.startTicks === other.startTicks)`
+    const inside = ['-pf', '--kill-child', process.execPath, '--input-type=module', '-e', script]
+    const { stdout, stderr } = spawnSync('unshare', inside, {
+      encoding: 'utf8',
+      cwd: new URL('../../..', import.meta.url),
+    })
+    expect({ stdout, stderr }).toEqual({ stdout: '1 true true\n', stderr: '' })
+  },
+)

@@ -186,9 +186,12 @@ describe('a ZDS server', () => {
     const script = `import os,socket,sys
 os.setuid(65534)
 s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET);s.connect(sys.argv[1])
-try: s.send(bytes([8,1]))
+heard = 0
+try:
+  s.send(bytes([8,1]))
+  heard = len(s.recv(100))
 except OSError: pass
-sys.stdout.write(str(os.getpid())+' '+str(len(s.recv(100))))`
+sys.stdout.write(str(os.getpid())+' '+str(heard))`
     const child = spawn('python3', ['-c', script, room.path], { stdio: ['ignore', 'pipe', 'inherit'] })
     let said = ''
     for await (const chunk of child.stdout) said += String(chunk)
