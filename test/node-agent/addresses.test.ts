@@ -46,7 +46,7 @@ const names = ({ answer }: Answered): unknown[] =>
 describe('beside a control plane', () => {
   test("the node's own workloads come unasked, and what is looked up comes when asked", async () => {
     const plane = await startPlane(createMesh())
-    open.push(plane.kill)
+    open.push(() => plane.kill())
     const { addresses } = await connect(startNode(plane.port))
     const { book } = addresses
     expect(book.sizes).toEqual({ own: 1, others: 0, found: 0, nobody: 0 })
@@ -67,7 +67,7 @@ describe('beside a control plane', () => {
 
   test('what is no question is refused by the same words everywhere', async () => {
     const plane = await startPlane(createMesh())
-    open.push(plane.kill)
+    open.push(() => plane.kill())
     const { addresses } = await connect(startNode(plane.port))
     await expect(addresses.book.lookup('10.0.0.300')).rejects.toThrow(InvalidInput)
     await expect(addresses.book.lookup('10.0.0.300')).rejects.toThrow('"10.0.0.300" is not a question')
@@ -76,7 +76,7 @@ describe('beside a control plane', () => {
   test('what was looked up follows changes: members join, addresses move, pods go and come', async () => {
     const store = createMesh()
     const plane = await startPlane(store)
-    open.push(plane.kill)
+    open.push(() => plane.kill())
     const { addresses } = await connect(startNode(plane.port))
     const { book } = addresses
     const seen = async (question: string): Promise<unknown[]> => names(await book.lookup(question))
@@ -98,7 +98,7 @@ describe('beside a control plane', () => {
   test('a workload that leaves the node is its own no longer, and whoever listens is told', async () => {
     const store = createMesh()
     const plane = await startPlane(store)
-    open.push(plane.kill)
+    open.push(() => plane.kill())
     const node = startNode(plane.port)
     const told: unknown[] = []
     node.addresses.book.onWorkload((uid, workload) => told.push([uid, workload?.tunnelProtocol]))
@@ -125,7 +125,7 @@ describe('beside a control plane', () => {
     )
     store.put(...pods)
     const plane = await startPlane(store)
-    open.push(plane.kill)
+    open.push(() => plane.kill())
     const { addresses } = await connect(startNode(plane.port, { cacheEntries: 20_000, answerMs: 60_000 }))
     const first = await Promise.all(pods.map(({ uid }) => addresses.book.lookup(uid)))
     expect(first.filter((one) => one.standing === 'current' && one.answer.found.length === 1)).toHaveLength(10_000)
@@ -237,7 +237,7 @@ describe('a control plane that misbehaves', () => {
       { name: 'Kubernetes//Pod/shop/bad', body: Buffer.from([0xff, 0xff]) },
       { name: webA.uid, workload: webA },
     ])
-    open.push(bare.close)
+    open.push(() => bare.close())
     const { addresses } = await connect(startNode(bare.port))
     expect(addresses.book.sizes.own).toBe(1)
     expect(addresses.book.received.rejected).toBe(1)
@@ -248,7 +248,7 @@ describe('a control plane that misbehaves', () => {
   test('a message that is none ends the stream, is said in the log, and the next try is another connection', async () => {
     const log = new CollectedLog()
     const bare = await startBareServer('garbage')
-    open.push(bare.close)
+    open.push(() => bare.close())
     const node = startNode(bare.port, { log })
     open.push(() => node.stop())
     await until(() => bare.streams >= 2, 'the second try')
@@ -284,7 +284,7 @@ describe('over TLS', () => {
       leaf,
       onToken: (token) => shown.push(token),
     })
-    open.push(bare.close)
+    open.push(() => bare.close())
     writeFileSync(tokenFile, 'first\n')
     writeFileSync(rootFile, stranger.cert)
     const log = new CollectedLog()
@@ -308,7 +308,7 @@ describe('over TLS', () => {
     const { cert, key } = await authority.issue({ dns: ['localhost'] })
     writeFileSync(join(folder, 'root.pem'), authority.cert)
     const plane = await startPlane(createMesh(), { tls: { cert, key, minVersion: 'TLSv1.3' } })
-    open.push(plane.kill)
+    open.push(() => plane.kill())
     const target = `localhost:${plane.port}`
     const { addresses } = await connect(
       startNode(0, { target, isPlaintext: false, rootFile: join(folder, 'root.pem') }),
