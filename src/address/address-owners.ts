@@ -2,7 +2,7 @@
 // Which pod an address belongs to when several objects claim it. A pod that is going away yields to one that is not, and a bare endpoint of a
 // slice yields to a pod of the mesh: nobody is served a stale owner, or one without identity. Pods on the host network own no address.
 
-import { formatIp, parseIp } from '../base/ip.js'
+import { formatIp, toCanonicalIp } from '../base/ip.js'
 import type { Read } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import type { PodRecord } from '../kube/records.js'
@@ -29,7 +29,7 @@ export function createAddressOwners(inputs: Inputs, discovery: Discovery): Addre
       )
     },
     adopterOf(read, cluster, addresses) {
-      const [first, ...others] = addresses.map(toCanonicalText)
+      const [first, ...others] = addresses.map(toCanonicalIp)
       if (first === undefined) return undefined
       const able = ownersOf(read, cluster, first).filter(
         (pod) =>
@@ -55,13 +55,6 @@ const none: readonly string[] = Object.freeze([])
 /** Canonical texts of the addresses that a pod would be published with. The texts of the record where they are canonical: nothing is held twice. */
 function toOwnedTexts(pod: PodRecord): readonly string[] {
   if (pod.hostNetwork || pod.phase === 'Failed' || pod.phase === 'Succeeded') return none
-  const texts = pod.ips.map(toCanonicalText)
+  const texts = pod.ips.map(toCanonicalIp)
   return texts.includes(undefined) ? none : (texts as string[])
-}
-
-function toCanonicalText(text: string): string | undefined {
-  const ip = parseIp(text)
-  if (ip === undefined) return undefined
-  const canonical = formatIp(ip)
-  return canonical === text ? text : canonical
 }

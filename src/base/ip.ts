@@ -12,17 +12,51 @@ export function parseIp(text: string): Uint8Array | undefined {
   return parseIpv6(zone < 0 ? text : text.slice(0, zone))
 }
 
+/** Is this an address as parseIp reads it? Makes nothing, for whoever asks it of every row. */
+export function isIp(text: string): boolean {
+  return text.includes(':') ? parseIp(text) !== undefined : readIpv4(text) >= 0
+}
+
+/** The address as formatIp prints it; undefined when it is none. The same string where it is printed so already. */
+export function toCanonicalIp(text: string): string | undefined {
+  // An IPv4 address has one form only.
+  if (!text.includes(':')) return readIpv4(text) < 0 ? undefined : text
+  const ip = parseIp(text)
+  if (ip === undefined) return undefined
+  const canonical = formatIp(ip)
+  return canonical === text ? text : canonical
+}
+
 function parseIpv4(text: string): Uint8Array | undefined {
-  const parts = text.split('.')
-  if (parts.length !== 4) return undefined
+  const value = readIpv4(text)
+  if (value < 0) return undefined
   const out = new Uint8Array(4)
-  for (const [i, part] of parts.entries()) {
-    if (!/^(0|[1-9][0-9]{0,2})$/.test(part)) return undefined
-    const value = Number(part)
-    if (value > 255) return undefined
-    out[i] = value
-  }
+  out[0] = value / 0x1000000
+  out[1] = value >>> 16
+  out[2] = value >>> 8
+  out[3] = value
   return out
+}
+
+/** The four octets as one number; -1 when the text is no IPv4 address. */
+function readIpv4(text: string): number {
+  let value = 0
+  let octet = -1
+  let dots = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === 0x2e) {
+      if (octet < 0 || ++dots > 3) return -1
+      value = value * 256 + octet
+      octet = -1
+    } else {
+      // A zero stands alone.
+      if (code < 0x30 || code > 0x39 || octet === 0) return -1
+      octet = octet < 0 ? code - 0x30 : octet * 10 + code - 0x30
+      if (octet > 255) return -1
+    }
+  }
+  return octet < 0 || dots < 3 ? -1 : value * 256 + octet
 }
 
 function parseIpv6(text: string): Uint8Array | undefined {

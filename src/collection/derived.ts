@@ -39,7 +39,7 @@ export class DerivedTable<I, O> extends Table<O> implements SlotOwner {
 
   run(): void {
     if (this.#isSeeded) for (const change of this.#from.changes) this.#slotOf(change.key).mark()
-    else for (const key of this.#from.rows.keys()) this.#slotOf(key).mark()
+    else this.#from.rows.forEach((_row, key) => this.#slotOf(key).mark())
     this.#isSeeded = true
     this.#from.consumed()
     if (this.dirty.length === 0) return

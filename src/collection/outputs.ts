@@ -143,7 +143,7 @@ function selectWinner(contest: ReadonlyMap<Slot, unknown>): Slot | undefined {
 
 /** The keys in the form that costs least: the strings and lists that are held already, where they are the same. */
 function toOuts(slot: Slot, keys: readonly string[]): string | readonly string[] {
-  const [first] = keys
+  const first = keys[0]
   if (first === undefined) return NONE
   if (keys.length > 1) return isSameList(slot.outs, keys) ? slot.outs : keys
   if (first === slot.key) return slot.key

@@ -29,7 +29,7 @@ export class SourceTable<V> extends Table<V> implements Source<V> {
   }
 
   replace(rows: ReadonlyMap<string, V>): void {
-    for (const [key, row] of rows) this.set(key, row)
+    rows.forEach((row, key) => this.set(key, row))
     if (this.rows.size === rows.size) return
     for (const key of [...this.rows.keys()]) if (!rows.has(key)) this.delete(key)
   }

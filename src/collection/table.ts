@@ -138,13 +138,14 @@ export abstract class Table<V> implements Collection<V>, CellOwner {
   protected publish(before: ReadonlyMap<string, V | undefined>, isFiled: boolean): void {
     const isWanted = this.#consumers > 0 || this.#listeners.length > 0
     const changes: Change<V>[] = []
-    for (const [key, old] of before) {
+    // forEach makes nothing an entry; the first commit is made of nothing else.
+    before.forEach((old, key) => {
       const now = this.rows.get(key)
-      if (old === now) continue
+      if (old === now) return
       if (old !== undefined && now !== undefined && this.same(old, now)) {
         // There and back: whoever holds the old row holds the right one.
         this.rows.set(key, old)
-        continue
+        return
       }
       this.changed++
       this.cells.get(key)?.mark()
@@ -153,7 +154,7 @@ export abstract class Table<V> implements Collection<V>, CellOwner {
         index.mark(old, now)
       }
       if (isWanted) changes.push({ key, old, now })
-    }
+    })
     this.changes = changes
     this.#waiting = this.#consumers
   }
