@@ -119,11 +119,15 @@ export class Enroller {
    */
   async enroll(request: EnrollRequest): Promise<void> {
     const { pod, signal, netns } = request
-    // A newer sandbox: whoever waits for ztunnel on behalf of an older one gives way.
-    if (request.netnsPath !== undefined) this.#abortTries(pod.uid, 'a newer sandbox of the pod was announced')
+    // A newer sandbox: whoever waits for ztunnel on behalf of an older one gives way, and so does who tries by himself.
+    const { netnsPath } = request
+    if (netnsPath !== undefined) {
+      const reason = 'a newer sandbox of the pod was announced'
+      this.#abortTries(pod.uid, reason, (other) => other.netnsPath !== netnsPath)
+    }
     const controller = new AbortController()
     const unlink = [link(controller, signal), link(controller, this.#lifetime.signal)]
-    const sandbox: Sandbox = { netnsPath: request.netnsPath, containerId: request.containerId, controller }
+    const sandbox: Sandbox = { netnsPath, containerId: request.containerId, controller }
     const tries = this.#tries.get(pod.uid) ?? new Set()
     this.#tries.set(pod.uid, tries.add(sandbox))
     try {
@@ -264,7 +268,7 @@ export class Enroller {
     } finally {
       netns.close()
     }
-    rowAsAsked(row, request)
+    takeRequest(row, request)
     this.suspects.delete(pod.uid)
     const told = row.netns
     try {
@@ -273,8 +277,7 @@ export class Enroller {
         await this.#parts.ztunnels.add(pod, told, signal)
         row.isTold = true
       }
-      const ips = toCanonicalIps(request.ips)
-      await this.#putAddresses(row, ips.length > 0 ? ips : row.ips)
+      await this.#putAddresses(row, row.ips)
     } catch (error) {
       if ((await this.#annotate(row.pod, 'pending')) === 'gone') return this.#letGo(pod)
       throw error
@@ -293,7 +296,7 @@ export class Enroller {
   async #resolve(request: EnrollRequest): Promise<Netns> {
     const { pod, netns, netnsPath } = request
     const known = this.#parts.pods.get(pod.uid)
-    if (netns !== undefined) return netns.share()
+    if (netns !== undefined) return this.#unlessEnded(pod, netns.share())
     if (netnsPath !== undefined) {
       const opened = await this.#parts.finder.open(netnsPath)
       this.#ended.delete(pod.uid)
@@ -310,6 +313,11 @@ export class Enroller {
         "none of its processes was found in a network namespace of its own that has its address (the host's is never taken)",
       )
     }
+    return this.#unlessEnded(pod, found)
+  }
+
+  /** A process may still be seen in a namespace that the runtime has just taken down. */
+  #unlessEnded(pod: PodIdentity, found: Netns): Netns {
     const ended = this.#ended.get(pod.uid)
     if (ended === undefined || !isSameNetns(ended, found)) return found
     if (this.#parts.clock.monotonic() - ended.atMs > endedMs) return found
@@ -347,17 +355,19 @@ export class Enroller {
     const { probeSet, defaults } = this.#parts
     const { uid } = row.pod
     if (row.isProbed && isSameIps(row.ips, ips)) return
-    const stale = row.ips.some((ip) => !ips.includes(ip))
     row.isProbed = false
     row.ips = ips
+    const isStale = row.probed.some((ip) => !ips.includes(ip))
+    row.probed = [...new Set([...row.probed, ...ips])]
     const wanted = ips.filter((ip) => defaults.ipv6 || !ip.includes(':'))
     const putAll = (): Promise<void> => inAnyCase(wanted.map((ip) => () => probeSet.put(ip, uid)))
     await putAll()
-    if (stale) {
+    if (isStale) {
       // The set forgets by pod, so what stays is put in again.
       await probeSet.remove(uid)
       await putAll()
     }
+    row.probed = ips
     row.isProbed = true
   }
 
@@ -490,8 +500,10 @@ export class Enroller {
     }
   }
 
-  #abortTries(uid: string, why: string): void {
-    for (const { controller } of this.#tries.get(uid) ?? []) controller.abort(new Retryable(why))
+  #abortTries(uid: string, why: string, which: (sandbox: Sandbox) => boolean = () => true): void {
+    for (const sandbox of this.#tries.get(uid) ?? []) {
+      if (which(sandbox)) sandbox.controller.abort(new Retryable(why))
+    }
   }
 }
 
@@ -499,7 +511,12 @@ export function formatPod(pod: PodIdentity): string {
   return `${pod.namespace}/${pod.name}`
 }
 
-function rowAsAsked(row: EnrolledPod, request: EnrollRequest): void {
+function takeRequest(row: EnrolledPod, request: EnrollRequest): void {
+  const ips = toCanonicalIps(request.ips)
+  if (ips.length > 0 && !isSameIps(ips, row.ips)) {
+    row.ips = ips
+    row.isProbed = false
+  }
   row.isLeaving = false
   if (request.netnsPath === undefined) return
   row.netnsPath = request.netnsPath
