@@ -2,7 +2,8 @@
 // HTTP on the run folder's sockets: `/cni` for addressd-cni, `/cmdadd` for istio-cni's plugin (its own wire), `/log` on a socket of its own for the latter's
 // log lines. A request ends with its client: who goes away aborts what is done for it. Decides nothing about pods.
 
-import { chmod, mkdir, rm } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { dirname } from 'node:path'
 import { Counter } from 'prom-client'
@@ -101,7 +102,7 @@ export function createCniServer(options: CniServerOptions): CniServer {
       '/cmdadd': { handle: cmdadd, maxBytes: maxEventBytes },
     }),
   }
-  const listeners =
+  const listeners: readonly Listener[] =
     options.logSocketPath === undefined
       ? [events]
       : [
@@ -117,7 +118,7 @@ export function createCniServer(options: CniServerOptions): CniServer {
     },
     async close(graceMs = 500) {
       const cut = options.clock.after(graceMs, () => stopped.abort(new Error('the agent stops')))
-      await Promise.all(listeners.map(({ server }) => closeServer(server, stopped.signal)))
+      await Promise.all(listeners.map((listener) => close(listener, stopped.signal)))
       cut.cancel()
     },
   }
@@ -166,38 +167,46 @@ async function awaitVerdict(options: CniServerOptions, pod: RuntimePod, signal: 
 interface Listener {
   readonly path: string
   readonly server: Server
+  /** Of the socket at `path` while it is ours. */
+  inode?: number
 }
 
-async function open({ path, server }: Listener): Promise<void> {
-  if (Buffer.byteLength(path) > maxSocketPath) {
-    throw new Fatal(
-      `${path}: longer than the ${maxSocketPath} bytes that a socket's path may have; choose a shorter run folder`,
-    )
+/** Listens under a name of its own and then takes the place of whatever is at `path`: nobody ever meets half a socket, and closing takes no other's away. */
+async function open(listener: Listener): Promise<void> {
+  const { path, server } = listener
+  const fresh = `${path}.${randomBytes(2).toString('hex')}`
+  if (Buffer.byteLength(fresh) > maxSocketPath) {
+    const most = maxSocketPath - (fresh.length - path.length)
+    throw new Fatal(`${path}: longer than the ${most} bytes that it may have; choose a shorter run folder`)
   }
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o750 })
-    // A socket that an agent left when it was killed; whoever listened on it listens to nobody now.
-    await rm(path, { force: true })
+    await rm(fresh, { force: true })
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      server.listen({ path }, () => {
+      server.listen({ path: fresh }, () => {
         server.removeListener('error', reject)
         resolve()
       })
     })
-    await chmod(path, 0o666)
+    await chmod(fresh, 0o666)
+    listener.inode = (await stat(fresh)).ino
+    await rename(fresh, path)
   } catch (error) {
     throw new Fatal(`cannot listen on ${path}: ${formatError(error)}`, error)
   }
 }
 
-async function closeServer(server: Server, cut: AbortSignal): Promise<void> {
+async function close({ path, server, inode }: Listener, cut: AbortSignal): Promise<void> {
   if (!server.listening) return
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   server.closeIdleConnections()
   const onCut = (): void => server.closeAllConnections()
   cut.addEventListener('abort', onCut, { once: true })
   if (cut.aborted) onCut()
+  // An agent that came after us may listen there by now.
+  const there = await stat(path).catch(() => undefined)
+  if (there?.ino === inode) await rm(path, { force: true })
   await closed
   cut.removeEventListener('abort', onCut)
 }

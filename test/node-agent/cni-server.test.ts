@@ -2,7 +2,7 @@
 // The CNI server over its real sockets: what the plugin is told to print, what is asked of the rest of the agent, and that a request ends with its client.
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { Retryable } from '../../src/base/errors.js'
@@ -242,6 +242,25 @@ describe('the sockets', () => {
     await room.server.close()
   })
 
+  test('of an agent that came later stay when the earlier one ends', async () => {
+    const later = createCniServer({
+      socketPath: room.socketPath,
+      logSocketPath: undefined,
+      decisions: room.decisions,
+      excludeNamespaces: new Set(),
+      podNamespace: '',
+      agentPodPrefixes: [],
+      clock,
+      log: silentLogger,
+      registry: new Registry(),
+    })
+    await later.listen()
+    await room.server.close()
+    expect(printed(await execute())).toEqual({ exit: '0', stdout: previous })
+    await later.close()
+    expect(readdirSync(room.folder)).toEqual([])
+  })
+
   test('refuse bodies beyond reason with a text, whole or framed wrongly', async () => {
     const big = Buffer.alloc(5 << 20, 0x20)
     expect(await askSocket(room.socketPath, { path: '/cni', body: big })).toMatchObject({ status: 413 })
@@ -284,7 +303,7 @@ describe('the sockets', () => {
       log: silentLogger,
       registry: new Registry(),
     })
-    await expect(server.listen()).rejects.toThrow('107 bytes')
+    await expect(server.listen()).rejects.toThrow('102 bytes')
   })
 
   test('closing gives requests in hand their time, then aborts them', async () => {
