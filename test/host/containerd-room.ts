@@ -37,6 +37,7 @@ export function whyNoContainerd(): string | undefined {
   )
   if (missing.length > 0) return `${pluginFolder} lacks ${missing.join(', ')} (package containernetworking-plugins)`
   if (findBusybox() === undefined) return 'there is no static busybox (package busybox-static)'
+  if (spawnSync('setpriv', ['--version']).status !== 0) return 'there is no setpriv (package util-linux)'
   return hostParts.containerd ?? hostParts.netns ?? findPlugin()
 }
 
