@@ -14,7 +14,7 @@ import { formatConfigDoc } from './config-doc.js'
 import { istiodFlags } from './istiod-flags.js'
 import { istioCniFlags, nodeSettingsTable } from './node-settings-table.js'
 import { selectOwnEnv } from './own-env.js'
-import { createProgram, runProgram, toProcessIo, type ProgramIo } from './program.js'
+import { createProgram, listenForCrashes, runProgram, toProcessIo, type CrashIo } from './program.js'
 import { selectContradictions, settingsTable, type Settings } from './settings-table.js'
 
 const serverDocument = { table: settingsTable, ignored: istiodFlags }
@@ -28,22 +28,8 @@ export async function main(): Promise<void> {
   setTimeout(() => process.exit(code), 500).unref()
 }
 
-export interface AddressdIo extends ProgramIo {
-  /** Told how to report what nobody caught; only a real process has such things. */
-  readonly onCrash?: (report: (error: unknown) => void) => void
-}
-
-function listenForCrashes(report: (error: unknown) => void): void {
-  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-    process.on(event, (error: unknown) => {
-      report(error)
-      process.exit(1)
-    })
-  }
-}
-
 /** Runs one command line. `argv` is what follows the program's name. */
-export async function runAddressd(argv: readonly string[], io: AddressdIo): Promise<number> {
+export async function runAddressd(argv: readonly string[], io: CrashIo): Promise<number> {
   let code = 0
   const program = createProgram('addressd', io).description(
     'Answers "what is 1.1.1.1?" for every proxy of an Istio-style ambient mesh.',
@@ -69,7 +55,7 @@ export async function runAddressd(argv: readonly string[], io: AddressdIo): Prom
 const closing = `Flags of istiod that change nothing here are taken with a warning: ${istiodFlags.map((f) => `--${f.flag}`).join(' ')}
 `
 
-async function serve(argv: readonly string[], io: AddressdIo): Promise<number> {
+async function serve(argv: readonly string[], io: CrashIo): Promise<number> {
   let read: { settings: Settings; warnings: readonly string[] }
   try {
     read = parseSettings({

@@ -10,16 +10,29 @@ import type { Feed } from '../kube/feed.js'
 import { createFileFeed } from '../kube/file-feed.js'
 import type { Inputs } from '../kube/inputs.js'
 import { createKubeFeed } from '../kube/kube-feed.js'
-import type { Settings } from './settings-table.js'
+import type { Kind } from '../kube/records.js'
+
+/** The settings that say where objects come from; every program that reads some has them. */
+export interface FeedSettings {
+  readonly kubeconfig: string
+  readonly files: string
+  readonly kubernetesHost: string
+  readonly kubernetesPort: number
+  readonly clusterId: string
+  readonly systemNamespace: string
+  readonly revision: string
+}
 
 export interface FeedOptions {
-  readonly settings: Settings
+  readonly settings: FeedSettings
   readonly inputs: Inputs
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
   /** Read from this API server, whatever the settings say. */
   readonly api?: KubeApi | undefined
+  /** Ask an API server for these kinds alone, and for the pods of one node alone. */
+  readonly only?: { readonly kinds: readonly Kind[]; readonly node: string }
 }
 
 export interface ChosenFeed {
@@ -49,10 +62,10 @@ export async function createFeed(options: FeedOptions): Promise<ChosenFeed> {
   const close = (): void => {
     if (options.api === undefined) api.close()
   }
-  return { feed: createKubeFeed({ ...place, api, registry }), api, close }
+  return { feed: createKubeFeed({ ...place, api, registry, ...options.only }), api, close }
 }
 
-function openApi(settings: Settings, clock: Clock): Promise<KubeApi> {
+function openApi(settings: FeedSettings, clock: Clock): Promise<KubeApi> {
   if (settings.kubeconfig !== '') return createKubeApi({ kubeconfig: settings.kubeconfig, clock })
   const { kubernetesHost: host, kubernetesPort: port } = settings
   return createKubeApi(host === '' ? { clock } : { inCluster: { host, port: String(port) }, clock })

@@ -104,6 +104,14 @@ export const nodeSettingsTable = {
     sentence: 'Name of the node whose pods are looked after, as Kubernetes calls it.',
     fromIstiod: true,
   },
+  podName: {
+    group: objects,
+    env: 'POD_NAME',
+    default: '',
+    type: textValue('NAME'),
+    sentence: 'Name of the pod that this agent runs in, told to the control plane.',
+    fromIstiod: true,
+  },
   podNamespace: {
     group: objects,
     env: 'POD_NAMESPACE',

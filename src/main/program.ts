@@ -14,6 +14,22 @@ export interface ProgramIo {
   readonly signals?: SignalEmitter
 }
 
+/** The outside of a program that runs until it is told to stop. */
+export interface CrashIo extends ProgramIo {
+  /** Told how to report what nobody caught; only a real process has such things. */
+  readonly onCrash?: (report: (error: unknown) => void) => void
+}
+
+/** Reports what nobody caught and ends the process. */
+export function listenForCrashes(report: (error: unknown) => void): void {
+  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(event, (error: unknown) => {
+      report(error)
+      process.exit(1)
+    })
+  }
+}
+
 /** The real outside. */
 export function toProcessIo(): ProgramIo {
   return {

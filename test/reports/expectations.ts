@@ -5,7 +5,8 @@ import { toSyncState } from '../../src/xds/client-view.js'
 import type { ClientView } from '../../src/xds/client-view.js'
 import { isRecord } from './cases.js'
 import type { ReportClient } from './client.js'
-import { formatRecord, selectRecords, type LogRecord } from './log-book.js'
+import { checkLog, checkNoLog, checkText } from './expectation-parts.js'
+import type { LogRecord } from './log-book.js'
 import { mismatches, sameTexts } from './match.js'
 import type { Room } from './room.js'
 
@@ -236,17 +237,6 @@ function recordsSince(room: Room, before: Before): LogRecord[] {
   return room.log.records.slice(before.records)
 }
 
-function checkLog(room: Room, expected: unknown, before: Before): string[] {
-  return listOf(expected).flatMap((item) => {
-    const { level = 'warn', names } = isRecord(item)
-      ? (item as { level?: string; names: string[] })
-      : { names: [String(item)] }
-    const records = selectRecords(recordsSince(room, before), level).map(formatRecord)
-    if (records.some((text) => names.every((name) => text.includes(name.toLowerCase())))) return []
-    return [`no record of ${level} or above names ${names.join(', ')}; there are ${JSON.stringify(records)}`]
-  })
-}
-
 function checkStatus(room: Room, expected: readonly StatusExpectation[]): string[] {
   return expected.flatMap(({ kind, namespace, name, condition, absent }) => {
     const status = room.api.get(kind, namespace, name)?.['status'] as
@@ -264,22 +254,6 @@ interface StatusExpectation {
   readonly name: string
   readonly condition: Record<string, unknown>
   readonly absent?: boolean
-}
-
-function checkText(text: string, expected: unknown, at: string): string[] {
-  const { contains, nonEmpty, json } = expected as { contains?: string[]; nonEmpty?: boolean; json?: boolean }
-  const out: string[] = []
-  for (const part of contains ?? [])
-    if (!text.toLowerCase().includes(part.toLowerCase())) out.push(`${at} lacks "${part}": ${text}`)
-  if (nonEmpty === true && text.trim() === '') out.push(`${at} is empty`)
-  if (json === true) {
-    try {
-      JSON.parse(text)
-    } catch {
-      out.push(`${at} is not JSON: ${text}`)
-    }
-  }
-  return out
 }
 
 async function checkPolicy(room: Room, expected: Readonly<Record<string, unknown>>): Promise<string[]> {
@@ -320,9 +294,8 @@ const checks = {
   },
   ready: async (room, expected: boolean) => mismatches(await room.ready(), expected, 'ready'),
   status: checkStatus,
-  log: checkLog,
-  noLog: (room, level: string, before) =>
-    selectRecords(recordsSince(room, before), level).map((record) => `there is ${formatRecord(record)}`),
+  log: (room, expected: unknown, before) => checkLog(recordsSince(room, before), expected),
+  noLog: (room, level: string, before) => checkNoLog(recordsSince(room, before), level),
   metric: async (room, expected: Record<string, { by?: number; is?: number }>, before) => {
     const out: string[] = []
     for (const [name, { by, is }] of Object.entries(expected)) {

@@ -4,14 +4,22 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { act } from './actions.js'
 import { isRecord, readReports, reportsFolder, substitute, writeOut, type Report, type Step } from './cases.js'
+import { hostParts } from '../support/host-parts.js'
+import { findPlugin } from '../support/native-plugin.js'
 import { check, checkAlways, type Before } from './expectations.js'
+import { playNode, selectMissingPart } from './node/play.js'
 import { Room } from './room.js'
 
 /** What a case may need and this version has. */
-const have = new Set(['sockets', 'load', 'authorization', 'status'])
+const have = new Set(['sockets', 'load', 'netns', 'authorization', 'status'])
 
 function selectSkipReason(report: Report): string | undefined {
-  if (report.part === 'node') return 'the node agent comes with a later version'
+  if (report.part === 'node') {
+    const missing = hostParts.netns ?? hostParts.iptablesNft ?? hostParts.nft ?? hostParts.built ?? findPlugin()
+    if (missing !== undefined) return missing
+    const later = selectMissingPart(report)
+    if (later !== undefined) return later
+  }
   const lacking = (report.needs ?? []).filter((need) => !have.has(need))
   return lacking.length === 0 ? undefined : `needs ${lacking.join(', ')}, which comes with a later version`
 }
@@ -35,6 +43,10 @@ describe('fault reports', () => {
     test(
       title,
       async () => {
+        if (report.part === 'node') {
+          expect(await playNode(report)).toEqual([])
+          return
+        }
         room = new Room(report)
         expect(await play(room, report)).toEqual([])
       },

@@ -101,6 +101,12 @@ export class FakeNodeZtunnel {
     this.#answers.set(key, answer)
   }
 
+  /** These alone, from now on. */
+  setAnswers(answers: Readonly<Record<string, Answer>>): void {
+    this.#answers.clear()
+    for (const [key, answer] of Object.entries(answers)) this.answer(key, answer)
+  }
+
   /** Idempotent. */
   start(): void {
     if (!this.#isStopped) return
