@@ -80,6 +80,28 @@ test('the program obeys what is said to it', async () => {
   await expect(room.enrol(toPod(1))).rejects.toThrow('taken')
 })
 
+test('the program speaks both wires: it asks a control plane for addresses', async () => {
+  const settings = {
+    clusterId: 'Kubernetes',
+    systemNamespace: 'istio-system',
+    domain: 'cluster.local',
+    revision: 'default',
+  }
+  const { store } = new Room(settings).address
+  const xds = createXdsServer({ store, clock: systemClock, log: silentLogger, registry: new Registry() })
+  const { port } = await xds.listen({ host: '127.0.0.1', port: 0 })
+  const room = openRoom()
+  const { child, said } = start(room, '--xds', `127.0.0.1:${port}`)
+  await room.until(() => room.server.ready === 1)
+  child.stdin?.write('resolve /10.9.8.7\n')
+  await room.until(() => said().includes('resolved'))
+  expect(said()).toContain('{"resolved":[]}')
+  const ended = exitOf(child)
+  child.kill('SIGTERM')
+  await ended
+  await xds.close()
+})
+
 testWith('root', hostParts.netns)(
   'it listens inside the namespaces that it is given, until they are taken away',
   async () => {
