@@ -80,7 +80,8 @@ function toHostExpressions(family: Family, options: HostRuleOptions): Buffer {
     expression('payload', number(1, 1), number(2, 1), number(3, offset), number(4, length)),
     expression('lookup', toAttribute(1, toCString(probeSetNames[family])), number(2, 1)),
     expression('immediate', number(1, 1), toNested(2, toAttribute(1, toAddress(family, options)))),
-    expression('nat', number(1, 0), number(2, familyNumber), number(3, 1), number(4, 1)),
+    // As the kernel says it again: from one register to the same, with the flag that addresses change.
+    expression('nat', number(1, 0), number(2, familyNumber), number(3, 1), number(4, 1), number(7, 1)),
   ])
 }
 
