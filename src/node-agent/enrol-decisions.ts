@@ -57,6 +57,7 @@ export function createEnrolDecisions({
         annotations: record.annotations,
         processUid: labelOf(record.annotations, annotationKeys.configHash) ?? pod.uid,
         signal,
+        outdatedIps: record.ips,
       }
       await enroller.enroll({
         ...request,

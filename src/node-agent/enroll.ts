@@ -36,6 +36,8 @@ export interface EnrollRequest {
   /** Of the runtime: this namespace and no other, opened anew. */
   readonly netnsPath?: string
   readonly containerId?: string
+  /** Of the runtime's request: what the pod's object says of its addresses, which is older. */
+  readonly outdatedIps?: readonly string[]
   /** Found by somebody else; a handle of the caller's that is closed here in any case. */
   readonly netns?: Netns
   /** Gives up waiting for ztunnel. */
@@ -521,6 +523,7 @@ function takeRequest(row: EnrolledPod, request: EnrollRequest): void {
   if (request.netnsPath === undefined) return
   row.netnsPath = request.netnsPath
   row.containerId = request.containerId
+  row.outdated = request.outdatedIps === undefined ? undefined : toCanonicalIps(request.outdatedIps)
 }
 
 /** Does each though others fail, then rejects with the first failure. */

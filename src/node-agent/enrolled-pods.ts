@@ -9,6 +9,8 @@ import { isSameNetns, type Netns } from './netns/netns.js'
 export class EnrolledPod {
   /** Canonical text; empty while nobody knows them. */
   ips: readonly string[] = []
+  /** What the pod's object said of its addresses when the runtime told others: not news until it says something else. */
+  outdated: readonly string[] | undefined
   /** Those that were put into the probe set under its uid, and maybe more. */
   probed: readonly string[] = []
   /** Where the runtime keeps the namespace, when it told. */

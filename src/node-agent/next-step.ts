@@ -32,9 +32,17 @@ export function selectNextStep(
     return isMarked ? { verb: 'release', how: 'left' } : nothing
   }
   if (row === undefined) return wish.ips.length > 0 ? enroll : nothing
-  if (!isComplete(row, redirection)) return wish.ips.length > 0 || row.ips.length > 0 ? enroll : nothing
-  if (wish.ips.length > 0 && !isSameIps(wish.ips, row.ips)) return { verb: 'sync-addresses' }
+  const ips = selectIps(wish, row)
+  if (!isComplete(row, redirection)) return ips.length > 0 ? enroll : nothing
+  if (!isSameIps(ips, row.ips)) return { verb: 'sync-addresses' }
   return isAsOptions(wish, row, defaults) ? nothing : enroll
+}
+
+/** The pod's addresses: those of its object, unless the runtime told newer ones or it has none. */
+export function selectIps(wish: PodWish, row: EnrolledPod | undefined): readonly string[] {
+  if (row === undefined) return wish.ips
+  const isOlder = row.outdated !== undefined && isSameIps(wish.ips, row.outdated)
+  return wish.ips.length === 0 || isOlder ? row.ips : wish.ips
 }
 
 /** For a pod whose object is gone; `wish` is the last one. */

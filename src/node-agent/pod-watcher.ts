@@ -12,7 +12,7 @@ import type { EnrolMetrics, EventType } from './enrol-metrics.js'
 import { formatPod, type Enroller, type EnrollRequest } from './enroll.js'
 import type { EnrolledPods } from './enrolled-pods.js'
 import type { Netns } from './netns/netns.js'
-import { selectLastStep, selectNextStep, type NextStep } from './next-step.js'
+import { selectIps, selectLastStep, selectNextStep, type NextStep } from './next-step.js'
 import type { PodWish, PodWishes } from './pod-wishes.js'
 import type { RuleDefaults } from './rule-options.js'
 
@@ -204,13 +204,13 @@ export class PodWatcher {
   }
 
   async #act(uid: string, course: Course): Promise<void> {
-    const { enroller, wishes } = this.#parts
+    const { enroller, wishes, pods } = this.#parts
     const step = this.#select(uid, course)
     course.step = step.verb
     const { pod, ips, processUid, onHostNetwork } = course.last
     try {
       if (step.verb === 'enroll') await this.#enroll(course)
-      else if (step.verb === 'sync-addresses') await enroller.syncAddresses(pod, ips)
+      else if (step.verb === 'sync-addresses') await enroller.syncAddresses(pod, selectIps(course.last, pods.get(uid)))
       else if (step.verb === 'release') await enroller.release({ pod, how: step.how, ips, processUid, onHostNetwork })
     } finally {
       course.step = 'nothing'
@@ -228,6 +228,7 @@ export class PodWatcher {
     try {
       await this.#parts.enroller.enroll({
         ...toEnrollRequest(last),
+        ips: selectIps(last, this.#parts.pods.get(last.pod.uid)),
         signal: controller.signal,
         ...(found === undefined ? {} : { netns: found }),
       })
