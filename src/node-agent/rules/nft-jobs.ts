@@ -93,14 +93,16 @@ export function applyNft(place: WorkerPlace, args: NftJobArgs): Promise<NftApply
     const made = addReturnParts(route, wanted)
     const own = seen.tables.filter(isOwn)
     const before = await holdConnections(place, kernel)
-    const comment = own.length > 0 ? parseTcpLooseComment(own[0]?.comment) : before
+    // Where IP rule or route are there, the setting is already ours: somebody took the table away, and the note with it.
+    const isOurs = own.length > 0 || present.length > 0
+    const comment = isOurs ? parseTcpLooseComment(own[0]?.comment) : before
     let done: NftApplyResult
     try {
       const result = await replace(kernel, { args, seen, comment: formatTcpLooseComment(comment) })
       done = { ...result, changed: true, hasLegacy: hasLegacyTables(place), wasAbsent: own.length === 0 }
     } catch (error) {
       removeReturnParts(route, made)
-      if (own.length === 0) releaseTcpConnections(place, before)
+      if (!isOurs) releaseTcpConnections(place, before)
       throw error
     }
     removeReturnParts(route, unwanted)
