@@ -82,9 +82,16 @@ async function answerAdd(judge: CniJudge, command: CniCommand, signal: AbortSign
     const { netnsPath, containerId } = command
     await judge.decisions.enroll(verdict.pod, { ips, netnsPath, containerId, signal })
   } catch (error) {
-    throw new CniRefusal(refusalCodes.own, `${title} could not be taken into the mesh: ${formatError(error)}`)
+    throw new CniRefusal(refusalCodes.own, formatNotEnrolled(title, error))
   }
   return { ...passed, outcome: 'enrolled' }
+}
+
+/** Why a pod stays out. Names it once: what comes from enrolment may begin with it already. */
+export function formatNotEnrolled(title: string, error: unknown): string {
+  const text = formatError(error)
+  const reason = text.startsWith(`${title}: `) ? text.slice(title.length + 2) : text
+  return `${title} could not be taken into the mesh: ${reason}`
 }
 
 /** Not a pod of Kubernetes, the agent's own pod, an excluded namespace, or a configuration that switches the mesh off. */

@@ -9,7 +9,7 @@ import { dirname } from 'node:path'
 import { Counter } from 'prom-client'
 import { sleep } from '../base/clock.js'
 import { Fatal, InvalidInput, formatError } from '../base/errors.js'
-import { answerCniCall, type CniJudge } from './cni-answer.js'
+import { answerCniCall, formatNotEnrolled, type CniJudge } from './cni-answer.js'
 import type { CniServer, CniServerOptions, PodVerdict, RuntimePod } from './cni-decisions.js'
 import { parseAddEvent, type AddEvent } from './plugin-protocol/add-event.js'
 import {
@@ -143,7 +143,7 @@ async function answerEvent(options: CniServerOptions, event: AddEvent, signal: A
       { pod: `${pod.namespace}/${pod.name}`, error: formatError(error) },
       'pod that istio-cni announced is not enrolled',
     )
-    return failure(500, `${title} could not be taken into the mesh: ${formatError(error)}`)
+    return failure(500, formatNotEnrolled(title, error))
   }
 }
 

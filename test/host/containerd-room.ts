@@ -60,8 +60,12 @@ export interface ContainerdRoom {
   addressOf(sandbox: string): Promise<string>
   /** Takes it down and away. */
   remove(sandbox: string): Promise<void>
-  /** Runs a program on this host. */
+  /** Runs a program on this host and gives what it printed. Throws when it fails. */
   onHost(...command: string[]): string
+  /** Starts a program on this host that goes on; it ends with the room at the latest. */
+  startOnHost(...command: string[]): ChildProcess
+  /** Sends a signal to what startOnHost started. */
+  signal(started: ChildProcess, signal: NodeJS.Signals): Promise<void>
   close(): Promise<void>
 }
 
@@ -145,10 +149,10 @@ async function start(folder: string, cgroup: string, child: ChildProcess): Promi
   const address = join(folder, 'containerd.sock')
   const client = connect(address)
   await until(async () => (await client.call('Version', {})) !== undefined, child)
-  const pid = await findFirstProcess(child)
+  const pid = await findFirstChild(child)
+  const enter = ['-t', String(pid), '--mount', '--net', '--pid', '--']
   const onHost = (...command: string[]): string => {
-    const flags = ['-t', String(pid), '--mount', '--net', '--pid', '--']
-    const { status, stdout, stderr } = spawnSync('nsenter', [...flags, ...command], { encoding: 'utf8' })
+    const { status, stdout, stderr } = spawnSync('nsenter', [...enter, ...command], { encoding: 'utf8' })
     if (status !== 0) throw new Error(`${command.join(' ')}: ${stderr.trim()}`)
     return stdout
   }
@@ -162,6 +166,11 @@ async function start(folder: string, cgroup: string, child: ChildProcess): Promi
   return {
     hostRoot: `/proc/${pid}/root`,
     onHost,
+    startOnHost: (...command) => spawn('nsenter', [...enter, ...command], { stdio: ['ignore', 'pipe', 'pipe'] }),
+    async signal(started, signal) {
+      // What was started is nsenter; the program itself is its child.
+      process.kill(await findFirstChild(started), signal)
+    },
     async run({ namespace, name, uid }) {
       const config = {
         metadata: { namespace, name, uid, attempt: 0 },
@@ -229,8 +238,8 @@ async function until(isSo: () => Promise<boolean>, child: ChildProcess): Promise
   throw new Error('it is not ready after half a minute', { cause: last })
 }
 
-/** The process that all others of the room live and die with, by its number here. */
-async function findFirstProcess(child: ChildProcess): Promise<number> {
+/** The number, here, of the process that a program of ours forked. */
+async function findFirstChild(child: ChildProcess): Promise<number> {
   const path = `/proc/${child.pid ?? 0}/task/${child.pid ?? 0}/children`
   let pid = 0
   await until(() => {

@@ -121,7 +121,8 @@ describe('an ADD', () => {
   })
 
   test('fails with the text of the enrolment, and says so in the log', async () => {
-    room.decisions.onEnroll = () => Promise.reject(new Retryable('no ztunnel is connected; see that ztunnel runs'))
+    room.decisions.onEnroll = () =>
+      Promise.reject(new Retryable('pod apps/p1: no ztunnel is connected; see that ztunnel runs'))
     const { code, msg } = errorOf(await execute())
     expect({ code, msg }).toEqual({
       code: 999,
