@@ -64,7 +64,7 @@ export class AddressSource implements ResourceSource {
     if (workload !== undefined) return [workload]
     const slash = key.indexOf('/')
     if (slash < 0) return []
-    const workloads = this.#parts.flatMap((part) => part.byAlias.lookup(key))
+    const workloads = this.#gather('byAlias', key)
     if (workloads.length > 0) return workloads
     const service = this.#services.get(key)
     if (service !== undefined) return [service, ...this.members(key)]
@@ -74,11 +74,21 @@ export class AddressSource implements ResourceSource {
   }
 
   members(name: string): readonly Resource[] {
-    return this.#parts.flatMap((part) => part.byParent.lookup(name))
+    return this.#gather('byParent', name)
   }
 
   local(node: string): readonly Resource[] {
-    return node === '' ? [] : this.#parts.flatMap((part) => part.byNode.lookup(node))
+    return node === '' ? [] : this.#gather('byNode', node)
+  }
+
+  /** What one index of every part has under this term; as a rule only one part has anything. */
+  #gather(by: 'byAlias' | 'byParent' | 'byNode', term: string): readonly Resource[] {
+    let all: readonly Resource[] = nobody
+    for (const part of this.#parts) {
+      const found = part[by].lookup(term)
+      if (found.length > 0) all = all.length === 0 ? found : [...all, ...found]
+    }
+    return all
   }
 
   #workload(name: string): Resource | undefined {
@@ -118,6 +128,7 @@ export class AddressSource implements ResourceSource {
 }
 
 const none: readonly string[] = Object.freeze([])
+const nobody: readonly Resource[] = Object.freeze([])
 
 function toPart(rows: Collection<Resource>, toKey: Part['toKey']): Part {
   return {

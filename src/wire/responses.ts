@@ -44,6 +44,9 @@ const SOTW_CONTROL_PLANE = 0x32
 const FIRST_STRING = 0x0a
 const SECOND_BYTES = 0x12
 
+/** Of a gRPC message: a flag and the length. */
+const framePrefix = 5
+
 const writer = new BackwardWriter()
 
 /** One `resources` field: an entry with aliases behind it. */
@@ -91,14 +94,34 @@ export function encodeRemovedFields(removed: readonly string[]): Uint8Array {
 
 /** Everything of a delta response but its resources. */
 export function encodeResponseTail(tail: ResponseTail): Uint8Array {
-  const removed = tail.removed ?? []
   writer.reset()
+  writeTail(tail)
+  return writer.copy()
+}
+
+/** A whole delta response as one gRPC frame, for a small one that goes to one stream alone: made in one go, in a shared pool's memory. */
+export function encodeFrame(tail: ResponseTail, resources: readonly ResourceParts[]): Uint8Array {
+  writer.reset()
+  for (let i = resources.length - 1; i >= 0; i--) {
+    const resource = resources[i]
+    if (resource !== undefined) writeResource(resource.entry, resource.aliases ?? [])
+  }
+  writeTail(tail)
+  const size = writer.mark()
+  const frame = Buffer.allocUnsafe(framePrefix + size)
+  frame[0] = 0
+  frame.writeUInt32BE(size, 1)
+  frame.set(writer.view(0), framePrefix)
+  return frame
+}
+
+function writeTail(tail: ResponseTail): void {
+  const removed = tail.removed ?? []
   writeControlPlane(DELTA_CONTROL_PLANE, tail.controlPlane)
   for (let i = removed.length - 1; i >= 0; i--) writer.stringElement(DELTA_REMOVED, removed[i] ?? '')
   writer.stringField(DELTA_NONCE, tail.nonce)
   writer.stringField(DELTA_TYPE_URL, tail.typeUrl)
   writer.stringField(DELTA_SYSTEM_VERSION, tail.systemVersion ?? '')
-  return writer.copy()
 }
 
 /** A whole DiscoveryResponse (state of the world). */

@@ -5,7 +5,8 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../base/clock.js'
 import { frameMessage } from '../wire/grpc-frames.js'
-import { encodeResourceFields, encodeResponseTail } from '../wire/responses.js'
+import { encodeFrame, encodeResourceFields, encodeResponseTail } from '../wire/responses.js'
+import type { ResourceParts } from '../wire/responses.js'
 import type { TypeCells } from './metrics.js'
 import type { Encoder, Outgoing, Part, Reply } from './reply.js'
 import type { Resource } from './source.js'
@@ -118,8 +119,20 @@ export class Frames implements Encoder {
       case 'ranges':
         return this.#shared('ranges', reply.from, reply.to)
       case 'selection':
-        return this.#message(toParts(reply.resources, reply.aliases), reply.resources.length, reply.removed)
+        return this.#selection(toParts(reply.resources, reply.aliases), reply.removed)
     }
+  }
+
+  /** What one stream asked for; as a rule a resource or two. */
+  #selection(resources: readonly ResourceParts[], removed: readonly string[]): Outgoing {
+    let size = 0
+    for (const { entry } of resources) size += entry.length
+    if (size >= copyBelowBytes) return this.#message(encodeResourceFields(resources), resources.length, removed)
+    const nonce = this.#store.nonce()
+    const { systemVersion } = this.#store
+    const frame = encodeFrame({ typeUrl: this.#topic.typeUrl, nonce, systemVersion, removed }, resources)
+    const sizeBytes = frame.length - 5
+    return { parts: [frame], nonce, sizeBytes, resources: resources.length, removed: removed.length }
   }
 
   /** Shared messages are of no use once nobody lags. */
@@ -143,7 +156,7 @@ export class Frames implements Encoder {
   #everything(): Body {
     const resources: Resource[] = []
     for (const resource of this.#topic.source?.all() ?? []) if (resource.entry !== undefined) resources.push(resource)
-    return { bytes: toParts(resources, false), resources: resources.length }
+    return { bytes: encodeResourceFields(toParts(resources, false)), resources: resources.length }
   }
 
   #shared(kind: Part | 'ranges', from: number, to: number): Outgoing | undefined {
@@ -158,7 +171,7 @@ export class Frames implements Encoder {
   #rangesSince(from: number): Outgoing | undefined {
     const resources = this.#topic.existingRanges(this.#topic.ranges.since(from))
     if (resources.length === 0) return undefined
-    return this.#message(toParts(resources, false), resources.length, [])
+    return this.#message(encodeResourceFields(toParts(resources, false)), resources.length, [])
   }
 
   #changesSince(from: number, part: Part): Outgoing | undefined {
@@ -172,7 +185,7 @@ export class Frames implements Encoder {
     if (part === 'changed') removed.length = 0
     if (part === 'removed') resources.length = 0
     if (resources.length === 0 && removed.length === 0) return undefined
-    return this.#message(toParts(resources, false), resources.length, removed)
+    return this.#message(encodeResourceFields(toParts(resources, false)), resources.length, removed)
   }
 
   /** What differs per stream goes first, so that a large body stays one untouched piece. */
@@ -192,10 +205,10 @@ export class Frames implements Encoder {
   }
 }
 
-function toParts(resources: readonly Resource[], aliases: boolean): Uint8Array {
-  const written: { entry: Uint8Array; aliases?: readonly string[] }[] = []
+function toParts(resources: readonly Resource[], aliases: boolean): ResourceParts[] {
+  const written: ResourceParts[] = []
   for (const { entry, aliases: names } of resources) {
     if (entry !== undefined) written.push(aliases ? { entry, aliases: names } : { entry })
   }
-  return encodeResourceFields(written)
+  return written
 }

@@ -6,8 +6,9 @@ import { formatIp, maskPrefix, parseIp } from '../base/ip.js'
 import type { AddressRange, Resource } from './source.js'
 
 /** Keys and nodes on one side, askers of any kind on the other. */
-export class KeyIndex<Asker> {
-  readonly #byKey = new Map<string, Set<Asker>>()
+export class KeyIndex<Asker extends object> {
+  /** Nearly every key has one asker: a Set is made for more. */
+  readonly #byKey = new Map<string, Asker | Set<Asker>>()
   readonly #byNode = new Map<string, Set<Asker>>()
   /** Keys asked for that lie inside the ranges of a resource, by its name. */
   readonly #inside = new Map<string, Set<string>>()
@@ -18,18 +19,20 @@ export class KeyIndex<Asker> {
   }
 
   add(key: string, asker: Asker): void {
-    let askers = this.#byKey.get(key)
+    const askers = this.#byKey.get(key)
     if (askers === undefined) {
-      askers = new Set()
-      this.#byKey.set(key, askers)
+      this.#byKey.set(key, asker)
       this.#place(key)
-    }
-    askers.add(asker)
+    } else if (askers instanceof Set) askers.add(asker)
+    else if (askers !== asker) this.#byKey.set(key, new Set([askers, asker]))
   }
 
   delete(key: string, asker: Asker): void {
     const askers = this.#byKey.get(key)
-    if (askers?.delete(asker) !== true || askers.size > 0) return
+    if (askers instanceof Set) {
+      askers.delete(asker)
+      if (askers.size > 0) return
+    } else if (askers !== asker) return
     this.#byKey.delete(key)
     for (const keys of this.#inside.values()) keys.delete(key)
   }
@@ -46,7 +49,9 @@ export class KeyIndex<Asker> {
   }
 
   asking(key: string): Iterable<Asker> {
-    return this.#byKey.get(key) ?? []
+    const askers = this.#byKey.get(key)
+    if (askers instanceof Set) return askers
+    return askers === undefined ? [] : [askers]
   }
 
   onNode(node: string): Iterable<Asker> {
@@ -101,6 +106,6 @@ function isInside(key: string, ranges: readonly AddressRange[]): boolean {
 }
 
 /** Every key under which a resource is found by itself. */
-export function keysOf(resource: Resource, index: KeyIndex<unknown>): string[] {
+export function keysOf(resource: Resource, index: KeyIndex<object>): string[] {
   return [resource.name, ...resource.aliases, ...index.inside(resource.name)]
 }

@@ -18,6 +18,9 @@ const noVersions: HeldVersions = {
   [Symbol.iterator]: () => [][Symbol.iterator](),
 }
 
+const noNames: ReadonlySet<string> = new Set()
+const noneRemembered: ReadonlyMap<string, string> = new Map()
+
 export class Subscription implements Subscriber {
   readonly topic: Topic
   readonly #node: string
@@ -92,7 +95,7 @@ export class Subscription implements Subscriber {
       for (const name of ask.subscribe) if (first && name !== '*') this.#names.add(name)
       return first ? { kind: 'selection', resources: [], removed: [], aliases: false } : undefined
     }
-    const given = new Set(ask.unsubscribe)
+    const given = ask.unsubscribe.length === 0 ? noNames : new Set(ask.unsubscribe)
     const wanted = new Set<string>()
     for (const name of ask.subscribe) if (!given.has(name)) wanted.add(name)
     return first ? this.#start(ask, wanted, given) : this.#change(wanted, given)
@@ -126,7 +129,7 @@ export class Subscription implements Subscriber {
       this.#follow()
       return this.#everything(wanted, noVersions, given)
     }
-    return wanted.size === 0 ? undefined : this.#answer(wanted, new Map(), noVersions)
+    return wanted.size === 0 ? undefined : this.#answer(wanted, noneRemembered, noVersions)
   }
 
   /** From here on a change is told; what was before is in the answer that is being made. */
