@@ -94,7 +94,12 @@ function create(
 
 /** A write to the status changes nothing else; a write to the rest leaves the status. */
 function restrict(before: Json, after: Json, subresource: string | undefined): Json {
-  if (subresource === 'status') return { ...before, status: after.status }
+  if (subresource === 'status') {
+    // A pod's status may be written together with its labels and annotations; a definition's status may not.
+    const { labels, annotations } = after.metadata
+    const metadata = after.kind === 'Pod' ? { ...before.metadata, labels, annotations } : before.metadata
+    return { ...before, metadata, status: after.status }
+  }
   return before.status === undefined ? after : { ...after, status: before.status }
 }
 

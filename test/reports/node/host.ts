@@ -207,10 +207,11 @@ export class Host {
         const shown = this.#shownDump(variant)
         if (shown === null) continue
         for (const part of ['', '-save', '-restore']) {
-          if (base === 'ip6tables' && !this.#ipv6) this.#writeTool(`${base}${variant}${part}`, 'exit 3')
-          else if (part === '-save' && shown !== undefined)
-            this.#writeTool(`${base}${variant}${part}`, toDumpScript(shown))
-          else this.#writeTool(`${base}${variant}${part}`, '')
+          const isWithout = base === 'ip6tables' && !this.#ipv6
+          const instead = isWithout ? 'exit 3' : part === '-save' && shown !== undefined ? toDumpScript(shown) : ''
+          // Where one variant alone is installed, the plain name is that one's.
+          const only = variant === '' && this.#iptables?.nftSave === null ? '-legacy' : variant
+          this.#writeTool(`${base}${variant}${part}`, instead, `${base}${only}${part}`)
         }
       }
   }
@@ -224,8 +225,8 @@ export class Host {
     return nftSave ?? (legacySave === null ? null : legacySave)
   }
 
-  #writeTool(name: string, instead: string): void {
-    const real = realFolders.map((folder) => path.join(folder, name)).find((file) => fs.existsSync(file))
+  #writeTool(name: string, instead: string, realName = name): void {
+    const real = realFolders.map((folder) => path.join(folder, realName)).find((file) => fs.existsSync(file))
     if (real === undefined) return
     const lines = ['#!/bin/sh', `echo "${name} $*" >> '${this.at('commands')}'`]
     lines.push(instead.replaceAll('$REAL', real), `exec ${real} "$@"`)

@@ -50,8 +50,6 @@ async function playSteps(room: NodeRoom, report: Report): Promise<string[]> {
       const own = step.repeat === undefined ? step : (substitute(step, n) as Step)
       const wrong = await playStep(room, own, namespaces)
       const at = `step ${i + 1}${own.note === undefined ? '' : ` "${own.note}"`}`
-      if (wrong.length > 0 && process.env['REPORTS_VERBOSE'] === '1')
-        console.info(room.log.records.map((r) => `${r.level} ${r.message} ${JSON.stringify(r.fields)}`).join('\n'))
       if (wrong.length > 0) return wrong.map((text) => `${at}: ${text}`)
     }
     namespaces ??= room.openNamespaces()
