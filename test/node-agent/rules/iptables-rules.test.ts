@@ -224,7 +224,7 @@ describe('the iptables backend', () => {
     const { handle } = room.addNetns('pod')
     const lock = '/run/xtables.lock'
     writeFileSync(lock, '', { flag: 'a' })
-    const holder = spawn('flock', ['-x', '--no-fork', lock, 'sh', '-c', 'echo held; exec sleep 30'], {
+    const holder = spawn('/usr/bin/flock', ['-x', '--no-fork', lock, 'sh', '-c', 'echo held; exec sleep 30'], {
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     try {
