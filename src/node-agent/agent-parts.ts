@@ -7,7 +7,15 @@ import type { Logger } from '../base/log.js'
 import type { Graph } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import type { CniDecisions } from './cni-decisions.js'
-import type { NetnsFinder, PodAnnotator, PodRules, ProbeSet, SelectZdsPods, Ztunnels } from './contracts.js'
+import type {
+  NetnsFinder,
+  PodAnnotator,
+  PodIdentity,
+  PodRules,
+  ProbeSet,
+  SelectZdsPods,
+  Ztunnels,
+} from './contracts.js'
 import type { EnablementSelector } from './eligibility.js'
 
 export interface NodeAgentSettings {
@@ -28,6 +36,14 @@ export interface NodeAgentSettings {
   readonly probeAddress6: string
 }
 
+/** Told of what is in the mesh; neither may throw. */
+export interface EnrolmentListener {
+  /** All steps are done, for the first time or once more. */
+  onEnrolled(pod: PodIdentity): void
+  /** It leaves or is gone; maybe it never was in. */
+  onReleased(uid: string): void
+}
+
 export interface NodeAgentParts {
   /** Whoever owns it commits it; its tables of this program are made by createNodeAgent. */
   readonly graph: Graph
@@ -44,6 +60,7 @@ export interface NodeAgentParts {
   readonly registry: Registry
   /** 0 up to 1, for jitter; Math.random when left out. */
   readonly random?: () => number
+  readonly listener?: EnrolmentListener | undefined
 }
 
 export interface NodeAgent {

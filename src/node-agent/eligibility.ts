@@ -32,11 +32,6 @@ export type Verdict =
 
 export const annotationKeys = {
   sidecar: 'sidecar.istio.io/status',
-  bypassInbound: 'ambient.istio.io/bypass-inbound-capture',
-  dnsCapture: 'ambient.istio.io/dns-capture',
-  virtualInterfaces: 'istio.io/reroute-virtual-interfaces',
-  excludedInboundPorts: 'addressd.io/exclude-inbound-ports',
-  excludedOutboundCidrs: 'addressd.io/exclude-outbound-cidrs',
   /** On the mirror of a static pod: the uid that the node knows it by. */
   configHash: 'kubernetes.io/config.hash',
 } as const

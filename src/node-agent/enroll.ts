@@ -6,6 +6,7 @@ import { InvalidInput, Retryable, formatError } from '../base/errors.js'
 import { sleep, type Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
 import type { Labels } from '../kube/records.js'
+import type { EnrolmentListener } from './agent-parts.js'
 import type { AnnotationLedger } from './annotation-ledger.js'
 import type {
   NetnsFinder,
@@ -23,7 +24,7 @@ import { Lanes } from './lanes.js'
 import { NetnsLookup } from './netns-lookup.js'
 import { formatNetns, isSameNetns, type Netns, type NetnsId } from './netns/netns.js'
 import { isSameIps, toCanonicalIps } from './pod-ips.js'
-import { toPodRuleOptions, type RuleDefaults } from './rule-options.js'
+import { parsePodOverrides, type RuleDefaults } from './rules/overrides.js'
 import { Suspects } from './suspects.js'
 
 export interface EnrollRequest {
@@ -81,6 +82,7 @@ export interface EnrollerParts {
   isThere(pod: PodIdentity): boolean
   /** A try ended before its end, by an error that may pass: somebody must try again. */
   onUnfinished(uid: string): void
+  readonly listener?: EnrolmentListener | undefined
 }
 
 interface Sandbox {
@@ -260,9 +262,8 @@ export class Enroller {
     const { rules, defaults, log, ledger } = this.#parts
     const { pod } = request
     if (!this.#parts.isThere(pod)) throw new InvalidInput('it is gone')
-    const options = toPodRuleOptions(request.annotations, defaults, (notice) =>
-      log.warn({ pod: formatPod(pod), ...notice }, 'an annotation of a pod is not followed'),
-    )
+    const { options, warnings } = parsePodOverrides({ ...pod, annotations: request.annotations ?? {} }, defaults)
+    for (const warning of warnings) log.warn({ pod: formatPod(pod), warning }, 'an annotation of a pod is not followed')
     const netns = await this.#resolve(request)
     let row: EnrolledPod
     try {
@@ -292,6 +293,7 @@ export class Enroller {
         'enrolled',
       )
     }
+    this.#parts.listener?.onEnrolled(pod)
   }
 
   /** An own handle. */
@@ -401,6 +403,8 @@ export class Enroller {
     const { pods, ztunnels, probeSet, ledger, log } = this.#parts
     const { pod, how } = request
     const { uid } = pod
+    // Whatever fails below, from here on nobody may count on it.
+    this.#parts.listener?.onReleased(uid)
     const row = pods.get(uid)
     if (row !== undefined) {
       row.isProbed = false
@@ -432,8 +436,12 @@ export class Enroller {
     pods.remove(uid)
     if (how === 'gone') {
       this.#ended.delete(uid)
-      this.suspects.delete(uid)
-      ledger.forget(uid)
+      // The API server says so before our tables do, or it is wrong: then the rest is not forgotten.
+      if (this.#parts.isThere(pod)) this.suspects.add({ pod, processUid: uid, ips: row?.ips ?? [], wasEnrolled: true })
+      else {
+        this.suspects.delete(uid)
+        ledger.forget(uid)
+      }
     }
     if (row !== undefined) log.info({ pod: formatPod(pod), how }, 'released')
   }
@@ -543,6 +551,8 @@ function link(controller: AbortController, signal: AbortSignal | undefined): () 
 
 /** Every failure as one of the two classes, with the pod's name in front. */
 function toFailure(pod: PodIdentity, error: unknown): InvalidInput | Retryable {
-  const message = `pod ${formatPod(pod)}: ${formatError(error)}`
+  const prefix = `pod ${formatPod(pod)}: `
+  const text = formatError(error)
+  const message = text.startsWith(prefix) ? text : `${prefix}${text}`
   return error instanceof InvalidInput ? new InvalidInput(message, error) : new Retryable(message, error)
 }

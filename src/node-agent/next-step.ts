@@ -6,7 +6,8 @@ import type { EnrolledPod } from './enrolled-pods.js'
 import type { Farewell } from './enroll.js'
 import { isSameIps } from './pod-ips.js'
 import type { PodWish } from './pod-wishes.js'
-import { isSameRuleOptions, toPodRuleOptions, type RuleDefaults } from './rule-options.js'
+import { toOptionsKey } from './rules/generation.js'
+import { parsePodOverrides, type RuleDefaults } from './rules/overrides.js'
 
 export type NextStep =
   | { readonly verb: 'nothing' }
@@ -61,7 +62,8 @@ export function isComplete(row: EnrolledPod, redirection: Redirection | undefine
 function isAsOptions(wish: PodWish, row: EnrolledPod, defaults: RuleDefaults): boolean {
   if (row.options === undefined) return false
   try {
-    return isSameRuleOptions(row.options, toPodRuleOptions(wish.annotations, defaults))
+    const { options } = parsePodOverrides({ ...wish.pod, annotations: wish.annotations ?? {} }, defaults)
+    return toOptionsKey(row.options) === toOptionsKey(options)
   } catch {
     return true // an annotation that cannot be followed leaves what is there
   }

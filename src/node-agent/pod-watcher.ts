@@ -14,7 +14,7 @@ import type { EnrolledPods } from './enrolled-pods.js'
 import type { Netns } from './netns/netns.js'
 import { selectIps, selectLastStep, selectNextStep, type NextStep } from './next-step.js'
 import type { PodWish, PodWishes } from './pod-wishes.js'
-import type { RuleDefaults } from './rule-options.js'
+import type { RuleDefaults } from './rules/overrides.js'
 
 /** In milliseconds. */
 export const watcherLimits = {

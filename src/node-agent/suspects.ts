@@ -8,7 +8,7 @@ import type { Labels } from '../kube/records.js'
 import type { PodIdentity, PodRules } from './contracts.js'
 import type { EnrolMetrics } from './enrol-metrics.js'
 import type { Netns } from './netns/netns.js'
-import { toPodRuleOptions, type RuleDefaults } from './rule-options.js'
+import { parsePodOverrides, type RuleDefaults } from './rules/overrides.js'
 
 export interface Suspect {
   readonly pod: PodIdentity
@@ -52,7 +52,8 @@ export class Suspects {
     const { rules, defaults, metrics, log } = this.#parts
     const { uid, namespace, name } = suspect.pod
     try {
-      const state = await rules.check(netns, toPodRuleOptions(suspect.annotations, defaults))
+      const { options } = parsePodOverrides({ ...suspect.pod, annotations: suspect.annotations ?? {} }, defaults)
+      const state = await rules.check(netns, options)
       const isOurs = suspect.wasEnrolled ? state !== 'absent' : state === 'complete'
       if (isOurs && this.#all.get(uid) === suspect) {
         await rules.remove(netns)

@@ -14,7 +14,7 @@ import { isSameNetns, type Netns } from './netns/netns.js'
 import { selectNextStep } from './next-step.js'
 import type { PodWatcher } from './pod-watcher.js'
 import type { PodWish, PodWishes } from './pod-wishes.js'
-import type { RuleDefaults } from './rule-options.js'
+import type { RuleDefaults } from './rules/overrides.js'
 
 /** The longest time between the beginnings of two looks, in milliseconds. */
 export const sweepMs = 60_000
