@@ -13,7 +13,7 @@ import { createGraph } from '../collection/graph.js'
 import type { KubeApi } from '../kube/api.js'
 import { createInputs } from '../kube/inputs.js'
 import { createAddresses, type Addresses } from '../node-agent/addresses.js'
-import type { NodeAgent, NodeAgentSettings } from '../node-agent/agent-parts.js'
+import type { EnrolmentListener, NodeAgent, NodeAgentSettings } from '../node-agent/agent-parts.js'
 import type { CniServer } from '../node-agent/cni-decisions.js'
 import { createCniServer } from '../node-agent/cni-server.js'
 import { createNodeAgent } from '../node-agent/node-agent.js'
@@ -210,6 +210,7 @@ class NodeProgram implements RunningNode {
       log: log.child({ scope: 'enrol' }),
       registry,
       random,
+      listener: this.#addresses && toListener(this.#addresses),
     })
     const cni = createCniServer({
       socketPath: this.#places.pluginSocket,
@@ -315,6 +316,11 @@ class NodeProgram implements RunningNode {
       random,
     })
   }
+}
+
+/** What is enrolled here has to be served as such there. */
+function toListener({ book }: Addresses): EnrolmentListener {
+  return { onEnrolled: (pod) => book.expect(pod), onReleased: (uid) => book.forget(uid) }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

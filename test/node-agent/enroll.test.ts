@@ -414,6 +414,24 @@ describe('a pod that leaves', () => {
     await room.stop()
   })
 
+  test('is spoken of as enrolled only after its last step, and as released before the first of its leaving', async () => {
+    const room = await openRoom()
+    room.annotator.always = later
+    await failureOf(room.add('web', 'A', ['10.0.0.5']))
+    expect(room.told).toEqual([])
+    room.annotator.always = undefined
+    await room.add('web', 'A', ['10.0.0.5'])
+    room.probeSet.broken = later
+    room.namespace('shop')
+    await room.settle()
+    expect(room.told).toEqual(['uid-web enrolled', 'uid-web released'])
+    room.probeSet.broken = undefined
+    room.namespace('shop', ambient)
+    await room.advance(6_000)
+    expect(room.told.at(-1)).toBe('uid-web enrolled')
+    await room.stop()
+  })
+
   test('by its deletion writes nothing to the API server', async () => {
     const room = await openRoomWithPod()
     room.deletePod('web')

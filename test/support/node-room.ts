@@ -86,6 +86,8 @@ export class NodeRoom {
   })
   readonly inputs = createInputs(this.graph)
   readonly logged: LogLine[] = []
+  /** What the listener was told. */
+  readonly told: string[] = []
   readonly annotator: FakeAnnotator
   readonly ztunnels: FakeZtunnels
   readonly agent: NodeAgent
@@ -123,6 +125,10 @@ export class NodeRoom {
       log: this.#logger(),
       registry: this.registry,
       random: () => 0.5,
+      listener: {
+        onEnrolled: ({ uid }) => void this.told.push(`${uid} enrolled`),
+        onReleased: (uid) => void this.told.push(`${uid} released`),
+      },
     })
     if (before !== undefined) {
       for (const kind of ['Namespace', 'Pod', 'ConfigMap'] as const) {
