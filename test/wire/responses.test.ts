@@ -4,9 +4,11 @@
 import { expect, test } from '@jest/globals'
 import { encodeEntry } from '../../src/wire/entry.js'
 import { ADDRESS_TYPE } from '../../src/wire/messages.js'
+import { frameMessage } from '../../src/wire/grpc-frames.js'
 import { loadProtos } from '../../src/wire/protos.js'
 import {
   encodeDiscoveryResponse,
+  encodeFrame,
   encodeRemovedFields,
   encodeResourceField,
   encodeResourceFields,
@@ -45,6 +47,13 @@ test('resources, removals and a tail make one response', () => {
     removed_resources: ['gone', 'n/10.0.0.9', 'more'],
     control_plane: { identifier: '{"ID":"x"}' },
   })
+})
+
+test.each([0, 300, 40_000])('a response made in one go is the same message as one made in parts (%i bytes)', (size) => {
+  const tail = { typeUrl: ADDRESS_TYPE, nonce: 'n1', systemVersion: '42', removed: ['gone'] }
+  const resources = [{ entry: entryOf('a', size) }, { entry: entryOf('b', size), aliases: ['n/10.0.0.1'] }]
+  const parts = frameMessage(encodeResponseTail(tail), encodeResourceFields(resources))
+  expect(Buffer.from(encodeFrame(tail, resources))).toEqual(Buffer.from(parts))
 })
 
 test('an empty answer has a type and a nonce', () => {
