@@ -10,6 +10,7 @@ import { createPinoLog, openLogTarget } from '../base/pino-log.js'
 import { formatSettingsHelp } from '../base/settings-help.js'
 import { parseSettings } from '../base/settings.js'
 import { createShutdown, type Shutdown } from '../base/shutdown.js'
+import { addRulesCommands } from './node-rules.js'
 import { istioCniFlags, nodeSettingsTable, selectNodeContradictions, type NodeSettings } from './node-settings-table.js'
 import { selectOwnEnv } from './own-env.js'
 import { createProgram, listenForCrashes, runProgram, toProcessIo, type CrashIo } from './program.js'
@@ -39,6 +40,7 @@ export async function runAddressdNode(argv: readonly string[], io: CrashIo): Pro
     .action(async (_options: unknown, command) => {
       code = await run((command as { args: string[] }).args, io)
     })
+  addRulesCommands(program, io, (given) => (code = given))
   return (await runProgram(program, argv)) || code
 }
 

@@ -9,8 +9,8 @@ import { openHostNetns, openNetnsFile } from '../node-agent/netns/handle.js'
 import type { Netns } from '../node-agent/netns/netns.js'
 import { createNetnsWorkers, type NetnsWorkers } from '../node-agent/netns/workers.js'
 import { chooseBackend, type ChosenBackend } from '../node-agent/rules/backend-choice.js'
-import { createIptablesRules } from '../node-agent/rules/iptables-rules.js'
-import { findNodeTools } from '../node-agent/rules/iptables-tools.js'
+import { createIptablesRules, removeIptablesLeftovers } from '../node-agent/rules/iptables-rules.js'
+import { findNodeTools, toNamedTools } from '../node-agent/rules/iptables-tools.js'
 import { createNftablesRules } from '../node-agent/rules/nftables.js'
 import { createProbeSet } from '../node-agent/rules/probe-set.js'
 import type { HostPlaces } from './node-places.js'
@@ -62,14 +62,23 @@ export class Kernel {
     const tools = findNodeTools(settings.toolPath !== '' ? settings.toolPath : path)
     const { nativeNftables, forceIptablesBinary, ipv6 } = settings
     const chosen = await chooseBackend({ nativeNftables, forceIptablesBinary, workers, hostNetns, tools, ipv6, log })
-    const removeStrangeChains = settings.reconcileOnStartup
+    const shared = { workers, removeStrangeChains: settings.reconcileOnStartup, lockFolder: settings.runFolder }
+    const named = toNamedTools(tools)
     const rules =
       chosen.backend === 'nftables'
-        ? createNftablesRules({ workers, removeStrangeChains, log })
-        : createIptablesRules({ ...chosen, workers, removeStrangeChains, log })
+        ? createNftablesRules({
+            ...shared,
+            log,
+            removeLegacyLeftovers: (netns) => removeIptablesLeftovers({ ...shared, netns, tools: named }),
+          })
+        : createIptablesRules({ ...chosen, ...shared, log })
     const { probeAddress4, probeAddress6 } = settings
     const { procRoot } = places
-    const probeSet = createProbeSet({ chosen, workers, hostNetns, procRoot, ipv6, probeAddress4, probeAddress6, log })
+    const probeSet = createProbeSet({
+      ...{ chosen, workers, hostNetns, procRoot, ipv6, probeAddress4, probeAddress6, log },
+      // Where objects come from files there need be no kubelet; nearly everywhere it is root.
+      ...(settings.files === '' ? {} : { kubeletUid: 0 }),
+    })
     return { rules, probeSet, chosen }
   }
 

@@ -9,6 +9,7 @@ import { parseBoolean } from '../base/go-values.js'
 import { parseLogLevels, type LogLevels } from '../base/pino-log.js'
 import { booleanValue, integerValue, listenValue, nameValue, textValue } from '../base/setting-values.js'
 import type { IgnoredFlag, SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
+import { isPlaintextAddress, parseTarget } from '../node-agent/addresses/target.js'
 
 const objects = 'What is read'
 const enrolment = 'Which pods are in the mesh'
@@ -55,6 +56,15 @@ const namesValue: ValueType<readonly string[]> = {
       .split(',')
       .map((name) => name.trim())
       .filter((name) => name !== ''),
+}
+
+/** Where a control plane is; what it may look like is checked here, so that the setting is named. */
+const controlPlaneValue: ValueType<string> = {
+  label: 'HOST:PORT',
+  parse(text) {
+    if (text !== '') parseTarget(text, isPlaintextAddress(text))
+    return text
+  },
 }
 
 /** The pods that istio-cni's chart chooses: by their own label, or by their namespace's unless they opt out. */
@@ -295,9 +305,9 @@ export const nodeSettingsTable = {
     group: plane,
     env: 'XDS_ADDRESS',
     default: '',
-    type: textValue('HOST:PORT'),
+    type: controlPlaneValue,
     sentence:
-      'The control plane (port 15012 for TLS, 15010 for plaintext, which only an address of this machine may have): asked what addresses are, and whether the pods enrolled here are served as such. Empty: nobody is asked.',
+      'The control plane (port 15012 for TLS; plaintext with port 15010 or http:// before it, which only an address of this machine may have): asked what addresses are, and whether the pods enrolled here are served as such. Empty: nobody is asked.',
     fromIstiod: true,
   },
   xdsRootFile: {

@@ -13,6 +13,7 @@ import { createGraph } from '../collection/graph.js'
 import type { KubeApi } from '../kube/api.js'
 import { createInputs } from '../kube/inputs.js'
 import { createAddresses, type Addresses } from '../node-agent/addresses.js'
+import { isPlaintextAddress } from '../node-agent/addresses/target.js'
 import type { EnrolmentListener, NodeAgent, NodeAgentSettings } from '../node-agent/agent-parts.js'
 import type { CniServer } from '../node-agent/cni-decisions.js'
 import { createCniServer } from '../node-agent/cni-server.js'
@@ -298,7 +299,7 @@ class NodeProgram implements RunningNode {
   #createAddresses(): Addresses | undefined {
     const { settings, clock, log, random = Math.random } = this.#options
     if (settings.xdsAddress === '') return undefined
-    const isPlaintext = settings.xdsAddress.endsWith(':15010')
+    const isPlaintext = isPlaintextAddress(settings.xdsAddress)
     return createAddresses({
       target: settings.xdsAddress,
       isPlaintext,
