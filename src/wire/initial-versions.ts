@@ -24,7 +24,8 @@ export class InitialVersions implements Iterable<readonly [name: string, version
   static readonly none = new InitialVersions(Buffer.alloc(0))
 
   readonly #bytes: Buffer
-  readonly #rows: number[] = []
+  /** The columns of all entries, outside the heap: there may be as many as a client likes. */
+  #rows = new Int32Array(0)
   /** Entry number plus one by slot; 0 is free. */
   #slots = new Uint32Array(0)
   #size = 0
@@ -53,7 +54,13 @@ export class InitialVersions implements Iterable<readonly [name: string, version
       }
       slot = (slot + 1) & (this.#slots.length - 1)
     }
-    this.#rows.push(hash, name, nameEnd, version, versionEnd)
+    const row = this.#size * WIDTH
+    if (row + WIDTH > this.#rows.length) this.#growRows()
+    this.#rows[row + HASH] = hash
+    this.#rows[row + NAME] = name
+    this.#rows[row + NAME_END] = nameEnd
+    this.#rows[row + VERSION] = version
+    this.#rows[row + VERSION_END] = versionEnd
     this.#size++
     this.#slots[slot] = this.#size
   }
@@ -142,6 +149,12 @@ export class InitialVersions implements Iterable<readonly [name: string, version
     let i = 0
     while (i < length && this.#bytes[own + i] === other[start + i]) i++
     return i === length
+  }
+
+  #growRows(): void {
+    const rows = new Int32Array(Math.max(16 * WIDTH, this.#rows.length * 2))
+    rows.set(this.#rows)
+    this.#rows = rows
   }
 
   #rehash(): void {
