@@ -3,6 +3,7 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { InvalidInput } from '../base/errors.js'
 import type { NodeAgentSettings } from '../node-agent/agent-parts.js'
 import { parseEnablementSelectors } from '../node-agent/eligibility.js'
 import type { NodeSettings } from './node-settings-table.js'
@@ -40,11 +41,20 @@ export function toAgentSettings(settings: NodeSettings): NodeAgentSettings {
     node: settings.nodeName,
     systemNamespace: settings.systemNamespace,
     revision: settings.revision,
-    selectors: parseEnablementSelectors(settings.enablementSelectors),
+    selectors: toSelectors(settings.enablementSelectors),
     excludedNamespaces: new Set(settings.excludeNamespaces),
     ipv6: settings.ipv6,
     dnsCapture: settings.dnsCapture,
     probeAddress4: settings.probeAddress4,
     probeAddress6: settings.probeAddress6,
+  }
+}
+
+function toSelectors(text: string): NodeAgentSettings['selectors'] {
+  try {
+    return parseEnablementSelectors(text)
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error
+    throw new InvalidInput(`AMBIENT_ENABLEMENT_SELECTOR: ${error.message}`, error)
   }
 }

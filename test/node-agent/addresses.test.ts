@@ -322,7 +322,8 @@ describe('over TLS', () => {
     ['10.0.0.1:15010', 'only a control plane on this machine'],
     ['nowhere', 'is not an address of a control plane'],
     ['localhost:0', 'is not an address of a control plane'],
-    ['http://localhost:15010', 'is not an address of a control plane'],
+    ['http://10.0.0.1:15010', 'only a control plane on this machine'],
+    ['ftp://localhost:15010', 'is not an address of a control plane'],
   ])('plaintext to %s is refused', (target, words) => {
     expect(() => startNode(0, { target })).toThrow(words)
   })

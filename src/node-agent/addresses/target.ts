@@ -11,12 +11,17 @@ export interface Target {
   readonly isPlaintext: boolean
 }
 
+/** Whether an address is to be asked in plaintext: by its scheme, and without one when its port is 15010, as that of such control planes is. */
+export function isPlaintextAddress(text: string): boolean {
+  return /^http:\/\//.test(text) || (!/^https:\/\//.test(text) && /:15010\/?$/.test(text))
+}
+
 /**
- * Reads `host:port`, with or without `https://` before it. `isPlaintext` is allowed for this machine alone, for no token and no answer goes over a network in the clear.
+ * Reads `host:port`, with or without `https://` or `http://` before it. `isPlaintext` is allowed for this machine alone, for no token and no answer goes over a network in the clear.
  * Throws InvalidInput that says what to write instead.
  */
 export function parseTarget(text: string, isPlaintext: boolean): Target {
-  const authority = text.replace(/^https:\/\//, '').replace(/\/$/, '')
+  const authority = text.replace(/^https?:\/\//, '').replace(/\/$/, '')
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)):([0-9]{1,5})$/.exec(authority)
   const host = match?.[1] ?? match?.[2]
   const port = Number(match?.[4])
