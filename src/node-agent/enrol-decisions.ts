@@ -8,7 +8,7 @@ import type { NodeAgentSettings } from './agent-parts.js'
 import type { CniDecisions, PodVerdict, RuntimePod } from './cni-decisions.js'
 import { annotationKeys, formatOutside, toVerdict, type NamespaceView } from './eligibility.js'
 import type { Enroller, EnrollRequest } from './enroll.js'
-import type { PodWishes } from './pod-wishes.js'
+import { isZtunnel, type PodWishes } from './pod-wishes.js'
 
 export interface EnrolDecisionsParts {
   readonly inputs: Pick<Inputs, 'Pod'>
@@ -36,6 +36,8 @@ export function createEnrolDecisions({
       if (uid !== undefined && uid !== pod.uid && uid !== processUid) {
         return { kind: 'unknown', reason: `pod ${namespace}/${name} is known with another uid, ${pod.uid}` }
       }
+      if (isZtunnel(pod, settings))
+        return { kind: 'ineligible', reason: `pod ${namespace}/${name}: it is ztunnel itself` }
       // The pod's own row may be newer than the last commit: it is judged as it is now.
       const view: NamespaceView | undefined = wishes.namespaces.get(clusterKey(cluster, namespace))
       const verdict = toVerdict(pod, view, selectors)

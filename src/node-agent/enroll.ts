@@ -246,6 +246,22 @@ export class Enroller {
     }
   }
 
+  /** Puts the addresses of restored pods into the probe set, found or not: their probes must not fail meanwhile. Never rejects. */
+  async putRestoredAddresses(): Promise<void> {
+    const { pods, log } = this.#parts
+    const put = async (row: EnrolledPod): Promise<void> => {
+      try {
+        await this.#lanes.run(row.pod.uid, () => (row.isLeaving ? Promise.resolve() : this.#putAddresses(row, row.ips)))
+      } catch (error) {
+        log.warn(
+          { pod: formatPod(row.pod), error: formatError(error) },
+          'an address is not in the probe set; it is tried again',
+        )
+      }
+    }
+    await Promise.all([...pods.values()].filter(({ ips }) => ips.length > 0).map(put))
+  }
+
   /** One scan with whoever else looks now; the caller closes what it gets. */
   findNetns(uid: string, ips: readonly string[]): Promise<Netns | undefined> {
     return this.#lookup.find({ uid, ips })
@@ -443,7 +459,7 @@ export class Enroller {
         ledger.forget(uid)
       }
     }
-    if (row !== undefined) log.info({ pod: formatPod(pod), how }, 'released')
+    log[row === undefined ? 'debug' : 'info']({ pod: formatPod(pod), how }, 'released')
   }
 
   async #unrule(request: ReleaseRequest, row: EnrolledPod | undefined): Promise<void> {

@@ -27,6 +27,8 @@ export function selectNextStep(
 ): NextStep {
   const isMarked = row !== undefined || redirection !== undefined
   if (wish.ended) return isMarked ? { verb: 'release', how: 'ended' } : nothing
+  // Captured by itself it would have no network, whatever its labels say.
+  if (wish.isZtunnel) return isMarked ? { verb: 'release', how: 'left' } : nothing
   if (!wish.verdict.eligible) {
     // Without its namespace nobody can say; when it comes this is asked again.
     if (wish.verdict.why === 'unknown-namespace') return nothing

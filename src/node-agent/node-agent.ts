@@ -72,12 +72,14 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     const enough = sleep(clock, longestWaitMs, waited.signal).catch(() => undefined)
     const made = orWarn(() => sweep.makeProbeSet())
     await Promise.race([made, enough])
-    waited.abort()
     if (!signal.aborted) {
+      await Promise.race([enroller.putRestoredAddresses(), enough])
+      waited.abort()
       watcher.start()
       await orWarn(() => sweep.lookAtProbeSet())
       await sweep.run(signal)
     }
+    waited.abort()
     watcher.stop()
     await enroller.close()
     resolveEnded()
@@ -86,6 +88,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
   return {
     start,
     ended,
+    idle: () => watcher.idle(),
     selectZdsPods() {
       watcher.noticeZtunnel()
       return pods.selectZdsPods()

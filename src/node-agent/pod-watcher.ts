@@ -78,7 +78,7 @@ export class PodWatcher {
   /** From now on acts: on every pod that is there, and on every change. */
   start(): void {
     this.#isStarted = true
-    for (const wish of this.#parts.wishes.pods.values()) if (!wish.isZtunnel) this.poke(wish.pod.uid)
+    for (const wish of this.#parts.wishes.pods.values()) this.poke(wish.pod.uid)
   }
 
   /** Looks at a pod anew, now, whatever pause it is in. `found` is taken over. */

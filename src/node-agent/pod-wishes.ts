@@ -114,8 +114,13 @@ function toPodWish(pod: PodRecord, verdict: Verdict, settings: NodeAgentSettings
     ips: toCanonicalIps(pod.ips),
     redirection: toRedirection(labelOf(annotations, redirectionAnnotation)),
     annotations,
-    isZtunnel: namespace === settings.systemNamespace && labelOf(pod.labels, 'app') === 'ztunnel',
+    isZtunnel: isZtunnel(pod, settings),
   }
+}
+
+/** A pod of ztunnel itself. */
+export function isZtunnel(pod: PodRecord, { systemNamespace }: Pick<NodeAgentSettings, 'systemNamespace'>): boolean {
+  return pod.namespace === systemNamespace && labelOf(pod.labels, 'app') === 'ztunnel'
 }
 
 /** Any other value says nothing. */
