@@ -154,7 +154,7 @@ export class Room {
     }
   }
 
-  startZtunnel(space: NetSpace, env: Readonly<Record<string, string>>): Ztunnel {
+  startZtunnel(space: NetSpace, env: Readonly<Record<string, string | undefined>>): Ztunnel {
     const ztunnel = new Ztunnel({ space, root: this.root, env })
     this.#ztunnels.push(ztunnel)
     return ztunnel

@@ -53,12 +53,18 @@ export interface CertificateState {
   readonly certChain: readonly { readonly pem: string }[]
 }
 
+/** A pod whose namespace it was given. */
+export interface ServedPod {
+  readonly state: string
+  readonly info: { readonly name: string; readonly namespace: string; readonly serviceAccount: string }
+}
+
 export interface ZtunnelOptions {
   readonly space: NetSpace
   /** PEM of the roots of addressd. */
   readonly root: string
-  /** Over what is the same for all. */
-  readonly env: Readonly<Record<string, string>>
+  /** Over what is the same for all; undefined takes away. */
+  readonly env: Readonly<Record<string, string | undefined>>
 }
 
 export class Ztunnel {
@@ -109,8 +115,35 @@ export class Ztunnel {
     }
   }
 
+  get pid(): number {
+    const { pid } = this.#child
+    if (pid === undefined) throw new Error('ztunnel did not start')
+    return pid
+  }
+
+  /** Code or signal with which it ended. */
+  async ended(): Promise<number | string> {
+    const { exitCode, signalCode } = this.#child
+    if (exitCode === null && signalCode === null) await once(this.#child, 'exit')
+    return this.#child.exitCode ?? this.#child.signalCode ?? ''
+  }
+
+  signal(name: 'SIGTERM' | 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child.kill(name)
+  }
+
   async isReady(): Promise<boolean> {
-    return (await this.space.get(readyPort, '/healthz/ready')).status === 200
+    return (await this.readiness()) === 200
+  }
+
+  /** Status of its readiness page. */
+  async readiness(): Promise<number> {
+    return (await this.space.get(readyPort, '/healthz/ready')).status
+  }
+
+  /** Pods whose namespaces it was given, by uid. */
+  async served(): Promise<Readonly<Record<string, ServedPod>>> {
+    return (await this.#dump()).workloadState
   }
 
   async #dump(): Promise<any> {
@@ -133,7 +166,10 @@ export class Ztunnel {
     const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`)
     return text
       .split('\n')
-      .filter((line) => line.startsWith(`${name}{`) && wanted.every((label) => line.includes(label)))
+      .filter(
+        (line) =>
+          (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) && wanted.every((label) => line.includes(label)),
+      )
       .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
   }
 
