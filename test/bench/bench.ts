@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark: starts servers and loads one after another, prints one table, writes docs/BENCH.md. `bench.js [--quick]`. Opens nothing but
-// loopback. Started by scripts/bench.mjs.
+// The benchmark: starts servers and loads one after another, prints one table, writes docs/BENCH.md. `bench.js [--quick] [PART...]`; with parts named, only
+// those, and nothing is written. Opens nothing but loopback. Started by scripts/bench.mjs.
 
 import { writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { loadProtos } from '../../src/wire/protos.js'
 import { selectClient, readAll } from './clients.js'
 import { measureEncoding } from './encode-cost.js'
+import { measureNode } from './node.js'
 import { readRssMb, selectMedian } from './programs.js'
 import { startFilledApi } from './real-api.js'
 import { formatPage, formatTable, type Row } from './report.js'
@@ -316,13 +317,20 @@ async function measureTls(): Promise<void> {
   add({ figure: 'a certificate request, CPU', unit: 'ms', addressd: signMs, note: perSecond })
 }
 
-await measureSmallMesh()
-await measureTls()
-await measureMesh10k()
-if (!quick) {
-  await measureMesh50k()
-  await measureRealApi()
+const parts: Readonly<Record<string, () => Promise<void>>> = {
+  small: measureSmallMesh,
+  tls: measureTls,
+  '10k': measureMesh10k,
+  ...(quick ? {} : { '50k': measureMesh50k, real: measureRealApi }),
+  node: () => measureNode(add, quick),
 }
+const named = process.argv.slice(2).filter((word) => !word.startsWith('--'))
+const unknown = named.find((name) => !Object.hasOwn(parts, name))
+if (unknown !== undefined) {
+  console.error(`no part ${unknown}; there are ${Object.keys(parts).join(', ')}`)
+  process.exit(2)
+}
+for (const [name, measure] of Object.entries(parts)) if (named.length === 0 || named.includes(name)) await measure()
 
 const page = formatPage(rows, {
   cpu: cpus()[0]?.model ?? 'unknown',
@@ -334,6 +342,6 @@ const page = formatPage(rows, {
   mode: quick ? 'quick' : 'full',
 })
 console.log(formatTable(rows))
-if (quick) say('docs/BENCH.md is left as it is: it holds the figures of a full run')
+if (quick || named.length > 0) say('docs/BENCH.md is left as it is: it holds the figures of a whole run')
 else writeFileSync(join(root, 'docs/BENCH.md'), page)
 process.exit(0)

@@ -16,6 +16,8 @@ export interface Program {
   line(fits: (line: Json) => boolean): Promise<Json>
   /** Lines of JSON so far. */
   readonly lines: readonly Json[]
+  /** Writes a line to its stdin and resolves with the next line of JSON that it prints. One question at a time. */
+  ask(question: Json): Promise<Json>
   stop(): Promise<void>
 }
 
@@ -24,9 +26,14 @@ process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-/** Starts a program; `what` names it in errors. */
-export function startProgram(what: string, command: string, args: readonly string[]): Program {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+/** Starts a program; `what` names it in errors. `env` goes on top of our own. */
+export function startProgram(
+  what: string,
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Program {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, ...env } })
   running.add(child)
   const lines: Json[] = []
   const waiting = new Set<() => void>()
@@ -42,32 +49,39 @@ export function startProgram(what: string, command: string, args: readonly strin
     wake()
   })
   child.once('error', (error) => (said += error.message))
+  // It may have ended; whoever waits for its answer is told.
+  child.stdin.on('error', () => undefined)
   child.once('close', () => {
     ended = true
     running.delete(child)
     wake()
   })
+  const nextLine = (fits: (line: Json) => boolean, from = 0): Promise<Json> =>
+    new Promise((resolve, reject) => {
+      let seen = from
+      const look = (): void => {
+        for (; seen < lines.length; seen++) {
+          const line = lines[seen]
+          if (line === undefined || !fits(line)) continue
+          waiting.delete(look)
+          resolve(line)
+          return
+        }
+        if (!ended) return
+        waiting.delete(look)
+        reject(new Error(`${what} ended: ${said}`))
+      }
+      waiting.add(look)
+      look()
+    })
   return {
     pid: child.pid ?? 0,
     lines,
-    line(fits) {
-      return new Promise((resolve, reject) => {
-        let seen = 0
-        const look = (): void => {
-          for (; seen < lines.length; seen++) {
-            const line = lines[seen]
-            if (line === undefined || !fits(line)) continue
-            waiting.delete(look)
-            resolve(line)
-            return
-          }
-          if (!ended) return
-          waiting.delete(look)
-          reject(new Error(`${what} ended: ${said}`))
-        }
-        waiting.add(look)
-        look()
-      })
+    line: (fits) => nextLine(fits),
+    ask(question) {
+      const answer = nextLine(() => true, lines.length)
+      child.stdin.write(`${JSON.stringify(question)}\n`)
+      return answer
     },
     async stop() {
       if (ended) return

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process and the programs that it ran have cost so far, to the microsecond: for the benchmark's programs that measure themselves, and the loop
+// in which they answer questions on stdin.
+
+import { createInterface } from 'node:readline'
+import koffi from 'koffi'
+import type { Json } from './mesh.js'
+
+const getrusage = koffi.load(null).func('int getrusage(int who, void *usage)') as (who: number, usage: Buffer) => number
+const self = 0
+const endedChildren = -1
+const usage = Buffer.alloc(256)
+
+function readOf(who: number): number {
+  getrusage(who, usage)
+  const [userS, userUs, systemS, systemUs] = [0, 8, 16, 24].map((at) => Number(usage.readBigInt64LE(at)))
+  return ((userS ?? 0) + (systemS ?? 0)) * 1e6 + (userUs ?? 0) + (systemUs ?? 0)
+}
+
+/** Microseconds of user and system time, all threads, with programs that were run and have ended. */
+export function readSpentUs(): number {
+  return readOf(self) + readOf(endedChildren)
+}
+
+export interface Cost {
+  readonly cpuUs: number
+  readonly wallUs: number
+}
+
+/** What a task costs until it is done. */
+export async function measureCost(task: () => unknown): Promise<Cost> {
+  const cpuUs = readSpentUs()
+  const at = performance.now()
+  await task()
+  const wallUs = (performance.now() - at) * 1000
+  return { cpuUs: readSpentUs() - cpuUs, wallUs }
+}
+
+/** Answers each line of stdin with a line of stdout, one after the other; ends when stdin does. */
+export async function serveQuestions(answer: (question: Json) => Promise<Json>): Promise<void> {
+  for await (const line of createInterface({ input: process.stdin })) {
+    const reply = await answer(JSON.parse(line))
+    process.stdout.write(`${JSON.stringify(reply)}\n`)
+  }
+  process.exit(0)
+}
