@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the node agent that reach into the kernel: worker threads, the host's namespace, the backend for rules and the probe set that goes with it.
 
+import { existsSync } from 'node:fs'
 import { Fatal, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 import type { NetnsFinder, PodRules, ProbeSet } from '../node-agent/contracts.js'
@@ -10,7 +11,7 @@ import type { Netns } from '../node-agent/netns/netns.js'
 import { createNetnsWorkers, type NetnsWorkers } from '../node-agent/netns/workers.js'
 import { chooseBackend, type ChosenBackend } from '../node-agent/rules/backend-choice.js'
 import { createIptablesRules, removeIptablesLeftovers } from '../node-agent/rules/iptables-rules.js'
-import { findNodeTools, toNamedTools } from '../node-agent/rules/iptables-tools.js'
+import { findNodeTools, toNamedTools, type NodeTools } from '../node-agent/rules/iptables-tools.js'
 import { createNftablesRules } from '../node-agent/rules/nftables.js'
 import { createProbeSet } from '../node-agent/rules/probe-set.js'
 import type { HostPlaces } from './node-places.js'
@@ -33,6 +34,7 @@ export interface KernelOptions {
 export class Kernel {
   readonly workers: NetnsWorkers
   readonly finder: NetnsFinder
+  readonly #path: string
   /** Jobs inside namespaces: those at work, and all since the start. */
   readonly work = { underWay: 0, activity: 0 }
   readonly #options: KernelOptions
@@ -42,6 +44,7 @@ export class Kernel {
   constructor(options: KernelOptions) {
     const { places, log } = options
     this.#options = options
+    this.#path = options.settings.toolPath !== '' ? options.settings.toolPath : options.path
     this.#hostNetns = openNodeNetns(options)
     this.workers = this.#count(createNetnsWorkers({ log: log.child({ scope: 'netns' }) }))
     this.finder = createNetnsFinder({
@@ -53,16 +56,22 @@ export class Kernel {
     })
   }
 
+  /** The programs that are there now. */
+  get tools(): NodeTools {
+    return findNodeTools(this.#path)
+  }
+
   /** Rejects with Fatal that names what is missing. May be tried again. */
   async openDataPlane(): Promise<DataPlane & { readonly chosen: ChosenBackend }> {
-    const { settings, places, path } = this.#options
+    const { settings, places } = this.#options
     const { workers } = this
     const log = this.#options.log.child({ scope: 'rules' })
     const hostNetns = settings.switchToHostNetns ? this.#hostNetns : undefined
-    const tools = findNodeTools(settings.toolPath !== '' ? settings.toolPath : path)
+    const { tools } = this
     const { nativeNftables, forceIptablesBinary, ipv6 } = settings
     const chosen = await chooseBackend({ nativeNftables, forceIptablesBinary, workers, hostNetns, tools, ipv6, log })
-    const shared = { workers, removeStrangeChains: settings.reconcileOnStartup, lockFolder: settings.runFolder }
+    const lockFolder = existsSync(settings.runFolder) ? { lockFolder: settings.runFolder } : {}
+    const shared = { workers, removeStrangeChains: settings.reconcileOnStartup, ...lockFolder }
     const named = toNamedTools(tools)
     const rules =
       chosen.backend === 'nftables'

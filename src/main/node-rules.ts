@@ -82,6 +82,7 @@ async function runWith(
         rules,
         options: { ipv6, dnsCapture, probeAddress4, probeAddress6, ...own },
         workers: kernel.workers,
+        tools: kernel.tools,
         print: (line) => io.stdout(`${line}\n`),
       })
     } finally {

@@ -32,6 +32,11 @@ export function listenForCrashes(report: (error: unknown) => void): void {
 
 /** The real outside. */
 export function toProcessIo(): ProgramIo {
+  // `... | head` ends the pipe early; that is no failure of ours.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(0)
+  })
   return {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),

@@ -169,15 +169,9 @@ export function showNft(
           ]),
       ])
     const parts = selectPresentParts(route, allParts).map(formatReturnPart)
-    const legacy = hasLegacyTables(place)
-      ? ['tables of iptables-legacy are in use; iptables-legacy-save shows them']
-      : []
-    return Promise.resolve([
-      ...own,
-      ...seen.leftovers.names.map((name) => `not of this backend: ${name}`),
-      ...parts,
-      ...legacy,
-    ])
+    // Chains in tables that others share are shown by the programs they came by.
+    const tables = seen.leftovers.names.filter((name) => !/^ip6? /.test(name))
+    return Promise.resolve([...own, ...tables.map((name) => `not of this backend: ${name}`), ...parts])
   })
 }
 

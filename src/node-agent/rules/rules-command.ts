@@ -5,6 +5,8 @@ import { formatError } from '../../base/errors.js'
 import type { PodRuleOptions, PodRules } from '../contracts.js'
 import type { Netns } from '../netns/netns.js'
 import type { NetnsWorkers } from '../netns/workers.js'
+import { showIptables } from './iptables-show.js'
+import type { NodeTools } from './iptables-tools.js'
 import { showNftJob } from './nft-jobs.js'
 
 export const rulesActions = ['show', 'check', 'apply', 'remove'] as const
@@ -17,6 +19,8 @@ export interface RulesCommand {
   /** What the rules are compared with, or made as. */
   readonly options: PodRuleOptions
   readonly workers: NetnsWorkers
+  /** Where programs are, to show what iptables holds. */
+  readonly tools: NodeTools
   /** One line, without its end. */
   readonly print: (line: string) => void
 }
@@ -48,8 +52,10 @@ export async function runRulesCommand(command: RulesCommand): Promise<number> {
   }
 }
 
-async function show({ workers, netns, print }: RulesCommand): Promise<number> {
-  const lines = await workers.run(showNftJob, { netns, args: { removeStrangeChains: true } })
+async function show({ workers, netns, tools, options, print }: RulesCommand): Promise<number> {
+  const ownTables = await workers.run(showNftJob, { netns, args: { removeStrangeChains: true } })
+  // What iptables keeps is shown as iptables says it.
+  const lines = [...ownTables, ...(await showIptables({ workers, netns, tools, ipv6: options.ipv6 }))]
   for (const line of lines) print(line)
   if (lines.length === 0) print('no rule of addressd or istio-cni is there')
   return 0

@@ -10,6 +10,7 @@ import { openNetnsFile } from '../../../src/node-agent/netns/handle.js'
 import type { Netns } from '../../../src/node-agent/netns/netns.js'
 import { type NetnsWorkers, createNetnsWorkers } from '../../../src/node-agent/netns/workers.js'
 import { createNftablesRules } from '../../../src/node-agent/rules/nftables.js'
+import { findNodeTools } from '../../../src/node-agent/rules/iptables-tools.js'
 import { runRulesCommand } from '../../../src/node-agent/rules/rules-command.js'
 import { hostParts } from '../../support/host-parts.js'
 import { testWith } from '../../support/optional.js'
@@ -196,7 +197,11 @@ describe('rules of a pod over netlink', () => {
     const { netns } = addPod()
     const lines: string[] = []
     const run = (action: 'show' | 'check' | 'apply' | 'remove'): Promise<number> =>
-      runRulesCommand({ action, netns, rules: create(), options, workers, print: (line) => lines.push(line) })
+      runRulesCommand({
+        ...{ action, netns, rules: create(), options, workers },
+        tools: findNodeTools('/usr/sbin:/sbin'),
+        print: (line) => lines.push(line),
+      })
     const codes = [await run('check'), await run('show'), await run('apply'), await run('check')]
     expect([codes, lines]).toEqual([
       [2, 0, 0, 0],
