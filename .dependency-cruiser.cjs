@@ -46,6 +46,12 @@ module.exports = {
       from: { path: '^src/', pathNot: '^src/kube/client\\.ts$' },
       to: { path: '@kubernetes/client-node' },
     },
+    {
+      name: 'koffi-in-two-files',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/node-agent/(netns/sys|zds/seqpacket)\\.ts$' },
+      to: { path: 'koffi' },
+    },
     { name: 'only-main-composes', severity: 'error', from: { path: '^src/(?!main/)' }, to: { path: '^src/main/' } },
     { name: 'product-never-imports-tests', severity: 'error', from: { path: '^src/' }, to: { path: '^test/' } },
     { name: 'resolvable', severity: 'error', from: { path: '^src/' }, to: { couldNotResolve: true } },

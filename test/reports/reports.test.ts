@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import { act } from './actions.js'
 import { isRecord, readReports, reportsFolder, substitute, writeOut, type Report, type Step } from './cases.js'
 import { hostParts } from '../support/host-parts.js'
+import { testWith } from '../support/optional.js'
 import { findPlugin } from '../support/native-plugin.js'
 import { check, checkAlways, type Before } from './expectations.js'
 import { playNode, selectMissingPart } from './node/play.js'
@@ -13,13 +14,15 @@ import { Room } from './room.js'
 /** What a case may need and this version has. */
 const have = new Set(['sockets', 'load', 'netns', 'authorization', 'status'])
 
+/** For reports about a node: in real namespaces, with the real plugin. */
+const onHost = testWith(
+  'netns',
+  hostParts.netns ?? hostParts.iptablesNft ?? hostParts.nft ?? hostParts.built ?? findPlugin(),
+)
+
 function selectSkipReason(report: Report): string | undefined {
-  if (report.part === 'node') {
-    const missing = hostParts.netns ?? hostParts.iptablesNft ?? hostParts.nft ?? hostParts.built ?? findPlugin()
-    if (missing !== undefined) return missing
-    const later = selectMissingPart(report)
-    if (later !== undefined) return later
-  }
+  const later = report.part === 'node' ? selectMissingPart(report) : undefined
+  if (later !== undefined) return later
   const lacking = (report.needs ?? []).filter((need) => !have.has(need))
   return lacking.length === 0 ? undefined : `needs ${lacking.join(', ')}, which comes with a later version`
 }
@@ -40,7 +43,8 @@ describe('fault reports', () => {
       test.skip(title, () => undefined)
       continue
     }
-    test(
+    const run = report.part === 'node' ? onHost : test
+    run(
       title,
       async () => {
         if (report.part === 'node') {
