@@ -11,7 +11,6 @@ import { formatSettingsHelp } from '../base/settings-help.js'
 import { parseSettings } from '../base/settings.js'
 import { createShutdown, type Shutdown } from '../base/shutdown.js'
 import { formatConfigDoc } from './config-doc.js'
-import { compileLater } from './engine.js'
 import { istiodFlags } from './istiod-flags.js'
 import { istioCniFlags, nodeSettingsTable } from './node-settings-table.js'
 import { selectOwnEnv } from './own-env.js'
@@ -101,7 +100,6 @@ async function serve(argv: readonly string[], io: CrashIo): Promise<number> {
 }
 
 async function serveUntil(shutdown: Shutdown, settings: Settings, log: Logger): Promise<void> {
-  const compileAsUsual = compileLater()
   // Serving pulls in everything; help and mistakes shall be quick.
   const { startServer } = await import('./serve.js')
   const registry = new Registry()
@@ -110,7 +108,6 @@ async function serveUntil(shutdown: Shutdown, settings: Settings, log: Logger): 
   const hold = setInterval(() => undefined, 0x7fff_ffff)
   try {
     const server = await startServer({ settings, clock: systemClock, log, registry })
-    server.started.then(compileAsUsual, compileAsUsual)
     const stopped = new Promise<void>((resolve) => {
       if (shutdown.graceful.aborted) resolve()
       else shutdown.graceful.addEventListener('abort', () => resolve(), { once: true })
