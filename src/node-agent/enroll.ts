@@ -2,6 +2,7 @@
 // Takes pods into the mesh and out of it: rules, ztunnel, probe set, annotation, in this order. For the CNI server, the pod watcher and the sweep, who
 // may all ask for the same pod at once. Whether a pod belongs to the mesh is not its question, nor is trying again.
 
+import { setMaxListeners } from 'node:events'
 import { InvalidInput, Retryable, formatError } from '../base/errors.js'
 import { sleep, type Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
@@ -108,6 +109,8 @@ export class Enroller {
 
   constructor(parts: EnrollerParts) {
     this.#parts = parts
+    // Every pod under way listens, and there may be hundreds.
+    setMaxListeners(0, this.#lifetime.signal)
     this.#lookup = new NetnsLookup(parts.finder)
     this.suspects = new Suspects(parts)
   }

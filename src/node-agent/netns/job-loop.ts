@@ -11,7 +11,7 @@ import { cloneNewMount, mount, mountFlags, setNetns, unshare } from './sys.js'
 
 /** What belongs to the thread and not to one job. */
 class Thread {
-  readonly #home = openSync('/proc/thread-self/ns/net', 'r')
+  readonly home = openSync('/proc/thread-self/ns/net', 'r')
   #insideFd: number | undefined
   #hasOwnMounts = false
   #hasOwnProc = false
@@ -34,7 +34,7 @@ class Thread {
   // A thread that cannot leave a pod's namespace would do the next pod's work in it: nothing is safer than no process.
   #goHome(): void {
     try {
-      setNetns(this.#home)
+      setNetns(this.home)
     } catch {
       process.abort()
     }
@@ -59,6 +59,7 @@ class Thread {
 export function serveJobs(port: MessagePort, jobs: JobMap): void {
   const thread = new Thread()
   const post = (message: WorkerMessage): void => port.postMessage(message)
+  post({ kind: 'home', fd: thread.home })
   const log = toLogger(post, {})
   port.on('message', (request: JobRequest) => {
     void answer(request)

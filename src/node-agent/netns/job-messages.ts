@@ -14,7 +14,9 @@ export interface JobRequest {
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
+/** `home`: the thread's descriptor of its own namespace, said once; whoever sees the thread end closes it. */
 export type WorkerMessage =
+  | { readonly kind: 'home'; readonly fd: number }
   | { readonly kind: 'result'; readonly id: number; readonly result: unknown }
   | { readonly kind: 'failure'; readonly id: number; readonly error: ErrorParts }
   | { readonly kind: 'log'; readonly level: LogLevel; readonly fields: Fields; readonly message: string }

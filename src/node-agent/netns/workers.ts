@@ -2,6 +2,7 @@
 // The worker threads that do everything inside namespaces, as the main thread sees them: `run(job, {netns, args})`. Started when there is work, replaced
 // when they die. The main thread itself never enters a namespace.
 
+import { closeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { Retryable, formatError } from '../../base/errors.js'
 import type { Logger } from '../../base/log.js'
@@ -49,6 +50,8 @@ interface Task {
 interface Thread {
   readonly worker: Worker
   readonly tasks: Map<number, Task>
+  /** Its descriptor of its own namespace, which would outlive it. */
+  home: number | undefined
 }
 
 const defaultCount = 2
@@ -150,17 +153,24 @@ class Workers implements NetnsWorkers {
   #startThread(): Thread {
     // Descriptors pass between threads by number: Node must not close, at a thread's end, what it believes to be that thread's.
     const worker = new Worker(this.#entry, { execArgv: [], trackUnmanagedFds: false })
-    const thread: Thread = { worker, tasks: new Map() }
+    const thread: Thread = { worker, tasks: new Map(), home: undefined }
     this.#threads.add(thread)
     worker.on('message', (message: WorkerMessage) => this.#receive(thread, message))
     worker.on('error', (error) => this.#lose(thread, formatError(error)))
-    worker.on('exit', (code) => this.#lose(thread, `ended with code ${code}`))
+    worker.on('exit', (code) => {
+      if (thread.home !== undefined) closeSync(thread.home)
+      this.#lose(thread, `ended with code ${code}`)
+    })
     return thread
   }
 
   #receive(thread: Thread, message: WorkerMessage): void {
     if (message.kind === 'log') {
       this.#log[message.level](message.fields, message.message)
+      return
+    }
+    if (message.kind === 'home') {
+      thread.home = message.fd
       return
     }
     const task = this.#end(thread, message.id)

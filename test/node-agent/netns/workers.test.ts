@@ -11,6 +11,7 @@ import { listAddressesJob } from '../../../src/node-agent/netns/list-addresses-j
 import type { Netns } from '../../../src/node-agent/netns/netns.js'
 import { type NetnsWorkers, createNetnsWorkers } from '../../../src/node-agent/netns/workers.js'
 import { hostParts } from '../../support/host-parts.js'
+import { countOpenNamespaces } from '../../support/open-namespaces.js'
 import { testWith } from '../../support/optional.js'
 import { createTestNetworks } from '../../support/test-netns.js'
 
@@ -199,6 +200,7 @@ describe('a thread that dies', () => {
   ])('(%s) fails its jobs as retryable, says so, and is replaced', async (name, reason) => {
     const workers = start()
     const first = await workers.run(job('thread'), { args: 0 })
+    const open = countOpenNamespaces()
     const failed = [workers.run(job('never'), { args: 0 }), workers.run(job(name), { args: 0 })]
     expect(await Promise.all(failed.map(failureOf))).toEqual(
       failed.map((): unknown => expect.stringMatching(`^Retryable: the worker of namespaces died: .*${reason}$`)),
@@ -211,6 +213,7 @@ describe('a thread that dies', () => {
       ],
     ])
     expect(await workers.run(job('thread'), { args: 0 })).not.toBe(first)
+    expect(countOpenNamespaces()).toBe(open)
   })
 
   rooted('lets go of the namespaces of its jobs', async () => {
@@ -232,8 +235,8 @@ describe('a thread that dies', () => {
 })
 
 describe('the end', () => {
-  built('waits for jobs at work, takes no more, and leaves no thread', async () => {
-    const before = countThreads()
+  built('waits for jobs at work, takes no more, and leaves no thread and no namespace open', async () => {
+    const before = { threads: countThreads(), namespaces: countOpenNamespaces() }
     const workers = start(2)
     const running = [1, 2, 3].map((ms) => workers.run(job('wait'), { args: ms }))
     const closing = workers.close()
@@ -243,7 +246,8 @@ describe('the end', () => {
     await Promise.all(running)
     await closing
     await workers.close()
-    expect([countThreads() <= before, lines]).toEqual([true, []])
+    expect([countThreads() <= before.threads, lines]).toEqual([true, []])
+    expect(countOpenNamespaces()).toBe(before.namespaces)
   })
 
   built('of workers that never had work is at once', async () => {

@@ -15,6 +15,7 @@ import { openNetnsFile } from '../../../src/node-agent/netns/handle.js'
 import { FakeApiServer } from '../../support/fake-apiserver.js'
 import { FakeNodeZtunnel, type Answer } from '../../support/fake-node-ztunnel.js'
 import { JumpClock } from '../../support/jump-clock.js'
+import { countOpenNamespaces } from '../../support/open-namespaces.js'
 import type { Report } from '../cases.js'
 import { LogBook } from '../log-book.js'
 import { runCni, type CniAction, type CniRun } from './cni.js'
@@ -146,14 +147,7 @@ export class NodeRoom {
 
   /** Descriptors of namespaces that the agent has open. */
   openNamespaces(): number {
-    let count = 0
-    for (const fd of fs.readdirSync('/proc/self/fd')) {
-      try {
-        if (fs.readlinkSync(`/proc/self/fd/${fd}`).startsWith('net:')) count++
-      } catch {
-        // The descriptor of this very look, gone by now.
-      }
-    }
+    let count = countOpenNamespaces()
     for (const { fake } of this.ztunnels.values()) count -= fake.holds.size + fake.pending.length
     return count
   }
