@@ -24,6 +24,9 @@ export interface CniRun {
   readonly tookMs: number
 }
 
+/** What of a room a runtime needs. */
+export type CniPlace = Pick<NodeRoom, 'host' | 'settings'>
+
 const pluginName = 'addressd-cni'
 
 /** Tokens that stand for names of this product. */
@@ -34,7 +37,7 @@ export const tokens: Readonly<Record<string, string>> = {
 }
 
 /** Runs the plugin once; resolves with its end. */
-export async function runCni(room: NodeRoom, action: CniAction): Promise<CniRun> {
+export async function runCni(room: CniPlace, action: CniAction): Promise<CniRun> {
   const { cniVersion, name, entry } = install(room)
   const { command, pod, uid, ips, containerId } = action
   const netns = toNetnsPath(room, action.netns)
@@ -90,7 +93,7 @@ function toError(stdout: string): string | undefined {
   }
 }
 
-function toNetnsPath(room: NodeRoom, name: string): string {
+function toNetnsPath(room: CniPlace, name: string): string {
   if (name === '') return ''
   if (name === 'gone') return '/var/run/netns/adt-gone-for-good'
   const netns = room.host.netns(name)
@@ -99,7 +102,7 @@ function toNetnsPath(room: NodeRoom, name: string): string {
 }
 
 /** Puts program and entry in their places where they are missing; gives what a runtime takes from the configuration. */
-function install(room: NodeRoom): { cniVersion: string; name: string; entry: Record<string, unknown> } {
+function install(room: CniPlace): { cniVersion: string; name: string; entry: Record<string, unknown> } {
   const missing = findPlugin()
   if (missing !== undefined) throw new Error(missing)
   const program = room.host.at(`bin/${pluginName}`)
