@@ -45,7 +45,7 @@ export interface EnrolmentListener {
 }
 
 export interface NodeAgentParts {
-  /** Whoever owns it commits it; its tables of this program are made by createNodeAgent. */
+  /** Whoever owns it commits it, once more after createNodeAgent has made its tables in it. */
   readonly graph: Graph
   readonly inputs: Pick<Inputs, 'Namespace' | 'Pod' | 'ConfigMap'>
   readonly rules: PodRules

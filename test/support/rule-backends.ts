@@ -67,13 +67,18 @@ export async function createTestRules(
 }
 
 /** On a node whose kubelet runs as root. */
-export async function createTestProbeSet(backend: TestBackend, workers: NetnsWorkers, node: Netns): Promise<ProbeSet> {
+export async function createTestProbeSet(
+  backend: TestBackend,
+  workers: NetnsWorkers,
+  node: Netns,
+  ipv6 = true,
+): Promise<ProbeSet> {
   return createProbeSet({
     chosen: await choose(backend, workers),
     workers,
     hostNetns: node,
     procRoot: '/proc',
-    ipv6: true,
+    ipv6,
     probeAddress4,
     probeAddress6,
     log: silentLogger,
