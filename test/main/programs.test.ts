@@ -76,11 +76,48 @@ describe('addressd serve', () => {
   })
 })
 
-maybe('addressd-node says that it is not there yet', () => {
-  expect(run('addressd-node', ['run', '--anything'])).toEqual({
-    status: 2,
-    stdout: '',
-    stderr: 'addressd-node: the node agent is not part of this version; use istio-cni and ztunnel beside addressd\n',
+describe('addressd-node', () => {
+  maybe('run --help shows groups, flags, environment names and defaults', () => {
+    const { status, stdout } = run('addressd-node', ['run', '--help'])
+    expect(status).toBe(0)
+    for (const part of [
+      'Which pods are in the mesh:',
+      '--node-name NAME',
+      'AMBIENT_DNS_CAPTURE=BOOLEAN',
+      '(default: kube-system)',
+      '(default: name of the host; environment: NODE_NAME)',
+    ]) {
+      expect(stdout).toContain(part)
+    }
+  })
+
+  maybe('tells all that is wrong with its settings at once, and starts nothing', () => {
+    const { status, stdout, stderr } = run('addressd-node', ['run', '--anything', '--monitoring-port', 'x'], {
+      HOST_PROBE_SNAT_IP: '1.2.3',
+      ADDRESSD_NO_SUCH: '1',
+    })
+    expect([status, stdout]).toEqual([2, ''])
+    for (const part of ['--anything', '--monitoring-port', 'HOST_PROBE_SNAT_IP: "1.2.3"', 'ADDRESSD_NO_SUCH']) {
+      expect(stderr).toContain(part)
+    }
+  })
+
+  maybe('names what is missing when it has nothing to read, and what excludes each other', () => {
+    expect(run('addressd-node', ['run']).stderr).toContain('nothing to read: give --files DIR or --kubeconfig FILE')
+    const off = run('addressd-node', ['run', '--files', '.'], { AMBIENT_ENABLED: 'false' })
+    expect([off.status, off.stderr]).toEqual([
+      2,
+      expect.stringContaining('AMBIENT_ENABLED: false leaves nothing to do'),
+    ])
+  })
+
+  maybe('rules wants a namespace, and refuses what is none', () => {
+    expect(run('addressd-node', ['rules', 'check']).status).toBe(2)
+    expect(run('addressd-node', ['rules', 'check', '--netns', '/etc/hostname'])).toEqual({
+      status: 2,
+      stdout: '',
+      stderr: 'addressd-node: /etc/hostname is no network namespace\n',
+    })
   })
 })
 
