@@ -87,7 +87,7 @@ describe('addressd-node', () => {
       '(default: kube-system)',
       '(default: name of the host; environment: NODE_NAME)',
     ]) {
-      expect(stdout).toContain(part)
+      expect(stdout.replace(/\s+/g, ' ')).toContain(part)
     }
   })
 
