@@ -43,8 +43,8 @@ const closeOnExec = 0o2000000
 const pathOnly = 0o10000000
 
 type Sync<A extends unknown[]> = (...args: A) => number
-type SendAsync = {
-  async: (...args: [number, Uint8Array, number, number, (error: unknown, sent: number) => void]) => void
+type Async<A extends unknown[]> = {
+  async: (...args: [...A, (error: unknown, result: number) => void]) => void
 }
 
 const libc = koffi.load(null)
@@ -55,11 +55,11 @@ const calls = {
   send: libc.func('intptr_t send(int fd, const void *bytes, size_t length, int flags)') as Sync<
     [number, Uint8Array, number, number]
   > &
-    SendAsync,
+    Async<[number, Uint8Array, number, number]>,
   recv: libc.func('intptr_t recv(int fd, void *bytes, size_t length, int flags)') as Sync<
     [number, Uint8Array, number, number]
   >,
-  close: libc.func('int close(int fd)') as Sync<[number]>,
+  close: libc.func('int close(int fd)') as Sync<[number]> & Async<[number]>,
   setsockopt: libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t length)') as Sync<
     [number, number, number, Uint8Array, number]
   >,
@@ -115,6 +115,11 @@ export function openPath(path: string): number {
 
 export function closeFd(fd: number): void {
   must('close', calls.close(fd))
+}
+
+/** On a thread of libuv's pool; `whenClosed` is called on this one. What fails is nobody's to mend: the descriptor is gone in any case. */
+export function closeFdOffThread(fd: number, whenClosed: () => void): void {
+  calls.close.async(fd, whenClosed)
 }
 
 /** Which kind of filesystem the descriptor is on: f_type of fstatfs(2). */

@@ -68,7 +68,7 @@ export class NetnsKernel implements PodKernel {
 
   close(): void {
     this.#route.close()
-    this.#netfilter?.close()
+    this.#netfilter?.closeOffThread()
   }
 
   listLegacyTables(family: Family): readonly string[] {

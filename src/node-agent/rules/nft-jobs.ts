@@ -131,7 +131,7 @@ export function removeNft(
 ): Promise<NftRemoveResult> {
   return withKernel(place, async (kernel, route) => {
     const removed = await tryAgainWhenOvertaken(async () => {
-      const seen = look(kernel, { known: undefined, removeStrangeChains })
+      const seen = look(kernel, { known: undefined, removeStrangeChains, isOwnOpened: false })
       const own = seen.tables.filter(isOwn)
       const messages = [...own.map(deleteTable), ...seen.leftovers.messages]
       if (messages.length > 0) await kernel.commit(messages, seen.generation)
@@ -190,20 +190,25 @@ interface Seen {
 
 const noLeftovers: NftLeftovers = { names: [], messages: [] }
 
-function look(
-  kernel: NftKernel,
-  { known, removeStrangeChains }: { readonly known: number | undefined; readonly removeStrangeChains: boolean },
-): Seen {
+interface LookOptions {
+  readonly known: number | undefined
+  readonly removeStrangeChains: boolean
+  /** Chains and rules of our own tables are looked at too. Who takes the tables out need not know. */
+  readonly isOwnOpened?: boolean
+}
+
+function look(kernel: NftKernel, { known, removeStrangeChains, isOwnOpened = true }: LookOptions): Seen {
   // Before everything else: what happens behind our back while we look makes this look out of date, not the next one.
   const generation = kernel.readGeneration()
   const nothing = { generation, chains: [], rules: [], leftovers: noLeftovers }
   if (known === generation) return { ...nothing, isKnown: true, tables: [] }
   const tables = kernel.listTables()
-  const chains = tables.some((table) => isOwn(table) || isSharedTable(table)) ? kernel.listChains() : []
+  const isOpened = (table: NftTable): boolean => isOwnOpened && isOwn(table)
+  const chains = tables.some((table) => isOpened(table) || isSharedTable(table)) ? kernel.listChains() : []
   const doomed = selectDoomedChains(chains, removeStrangeChains)
   const isIn = (table: NftTable) => (chain: FoundChain) => chain.family === table.family && chain.table === table.table
   const rules = tables
-    .filter((table) => isOwn(table) || doomed.some(isIn(table)))
+    .filter((table) => isOpened(table) || doomed.some(isIn(table)))
     .flatMap((table) => kernel.listRules(table))
   return { generation, isKnown: false, tables, chains, rules, leftovers: selectNftLeftovers(tables, doomed, rules) }
 }
@@ -292,20 +297,26 @@ function hasLegacyTables(place: WorkerPlace): boolean {
   return place.inside(() => files.some((file) => existsSync(file) && readFileSync(file, 'utf8') !== ''))
 }
 
+function openSockets(): { readonly kernel: NftKernel; readonly route: NetlinkSocket } {
+  const kernel = new NftKernel()
+  try {
+    return { kernel, route: new NetlinkSocket(netlinkRoute) }
+  } catch (error) {
+    kernel.close()
+    throw error
+  }
+}
+
 async function withKernel<T>(
   place: WorkerPlace,
   work: (kernel: NftKernel, route: NetlinkSocket) => Promise<T>,
 ): Promise<T> {
   if (place.fd === undefined) throw new Retryable('no namespace to work in')
-  const kernel = place.inside(() => new NftKernel())
+  const { kernel, route } = place.inside(openSockets)
   try {
-    const route = place.inside(() => new NetlinkSocket(netlinkRoute))
-    try {
-      return await work(kernel, route)
-    } finally {
-      route.close()
-    }
+    return await work(kernel, route)
   } finally {
+    route.close()
     kernel.close()
   }
 }

@@ -59,7 +59,7 @@ export class NftKernel {
   }
 
   close(): void {
-    this.#socket.close()
+    this.#socket.closeOffThread()
   }
 
   /** One number a namespace; every commit of anybody raises it by one. */

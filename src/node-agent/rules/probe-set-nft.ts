@@ -156,7 +156,7 @@ async function withHost<T>(place: WorkerPlace, work: (host: Host) => Promise<T>)
     try {
       return await work({ kernel, ask: (request) => ask(socket, request) })
     } finally {
-      socket.close()
+      socket.closeOffThread()
     }
   } catch (error) {
     if (!(error instanceof RefusedBatch)) throw error
