@@ -77,6 +77,15 @@ export class TrafficRoom {
       .sort()
   }
 
+  /** One more namespace, with an address but without a way to the others. */
+  addApart(label: string, address: string): TestNetns {
+    const netns = this.#networks.add(label)
+    netns.run(['ip', 'link', 'add', 'eth0', 'type', 'bridge'])
+    netns.run(['ip', 'link', 'set', 'eth0', 'up'])
+    netns.addAddress(`${address}/32`, 'eth0')
+    return netns
+  }
+
   forgetConnections(): void {
     this.netns.node.run(['nft', '-f', '-'], 'flush set inet watch seen4\nflush set inet watch seen6\n')
   }
