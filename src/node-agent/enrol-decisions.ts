@@ -7,7 +7,8 @@ import { InvalidInput } from '../base/errors.js'
 import type { NodeAgentSettings } from './agent-parts.js'
 import type { CniDecisions, PodVerdict, RuntimePod } from './cni-decisions.js'
 import { annotationKeys, formatOutside, toVerdict, type NamespaceView } from './eligibility.js'
-import type { Enroller, EnrollRequest } from './enroll.js'
+import type { EnrollRequest } from './enrol-requests.js'
+import type { Enroller } from './enroll.js'
 import { isZtunnel, type PodWishes } from './pod-wishes.js'
 
 export interface EnrolDecisionsParts {

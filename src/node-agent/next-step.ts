@@ -3,7 +3,7 @@
 
 import type { Redirection } from './contracts.js'
 import type { EnrolledPod } from './enrolled-pods.js'
-import type { Farewell } from './enroll.js'
+import type { Farewell } from './enrol-requests.js'
 import { isSameIps } from './pod-ips.js'
 import type { PodWish } from './pod-wishes.js'
 import { toOptionsKey } from './rules/generation.js'
