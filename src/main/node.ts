@@ -12,9 +12,8 @@ import type { Logger } from '../base/log.js'
 import { createGraph } from '../collection/graph.js'
 import type { KubeApi } from '../kube/api.js'
 import { createInputs } from '../kube/inputs.js'
-import { createAddresses, type Addresses } from '../node-agent/addresses.js'
-import { isPlaintextAddress } from '../node-agent/addresses/target.js'
-import type { EnrolmentListener, NodeAgent, NodeAgentSettings } from '../node-agent/agent-parts.js'
+import type { Addresses } from '../node-agent/addresses.js'
+import type { NodeAgent, NodeAgentSettings } from '../node-agent/agent-parts.js'
 import type { CniServer } from '../node-agent/cni-decisions.js'
 import { createCniServer } from '../node-agent/cni-server.js'
 import { createNodeAgent } from '../node-agent/node-agent.js'
@@ -22,9 +21,11 @@ import { createPodAnnotator, noAnnotator } from '../node-agent/pod-annotation.js
 import { createProcesses } from '../node-agent/zds/processes.js'
 import { createZdsServer, type ZdsServer } from '../node-agent/zds/server.js'
 import { createFeed, type ChosenFeed } from './feeds.js'
+import { createNodeAddresses, toEnrolmentListener } from './node-addresses.js'
 import { Kernel, type DataPlane } from './node-data-plane.js'
 import { NodePages } from './node-pages.js'
 import { toAgentSettings, toHostPlaces, type HostPlaces } from './node-places.js'
+import { SocketWatch, isListenedAt } from './node-sockets.js'
 import type { NodeSettings } from './node-settings-table.js'
 
 export interface NodeOptions {
@@ -99,6 +100,7 @@ class NodeProgram implements RunningNode {
   readonly #agentSettings: NodeAgentSettings
   readonly #pages: NodePages
   readonly #addresses: Addresses | undefined
+  readonly #sockets: SocketWatch
   readonly #stopping = new AbortController()
   #kernel: Kernel | undefined
   #feed: ChosenFeed | undefined
@@ -122,8 +124,9 @@ class NodeProgram implements RunningNode {
     // Whoever does not ask how it went has not asked for a crash either.
     this.started.catch(() => undefined)
     this.ended.catch(() => undefined)
-    this.#addresses = this.#createAddresses()
+    this.#addresses = createNodeAddresses(options, this.registry)
     const { settings, log } = options
+    this.#sockets = new SocketWatch(options.clock, log)
     this.#pages = new NodePages({
       settings,
       registry: this.registry,
@@ -153,7 +156,13 @@ class NodeProgram implements RunningNode {
 
   async open(): Promise<void> {
     const { settings, log, path } = this.#options
+    const { nodeSocket } = this.#places
+    const isSecond = await isListenedAt(nodeSocket)
     this.#bound = await this.#pages.open()
+    if (isSecond) {
+      const message = 'another agent listens here; this one takes its place, and that one gets no pods any more'
+      log.warn({ path: nodeSocket }, message)
+    }
     this.#kernel = new Kernel({ settings, places: this.#places, path, log })
     const { clock, api } = this.#options
     const graph = createGraph({
@@ -211,7 +220,7 @@ class NodeProgram implements RunningNode {
       log: log.child({ scope: 'enrol' }),
       registry,
       random,
-      listener: this.#addresses && toListener(this.#addresses),
+      listener: this.#addresses && toEnrolmentListener(this.#addresses),
     })
     const cni = createCniServer({
       socketPath: this.#places.pluginSocket,
@@ -227,6 +236,8 @@ class NodeProgram implements RunningNode {
     this.#parts = { ...plane, agent, zds, cni }
     zds.listen()
     await cni.listen()
+    const { pluginSocket, nodeSocket } = this.#places
+    if (!this.#isStopping()) this.#sockets.start([settings.ztunnelSocket, pluginSocket, nodeSocket])
     this.#waitingFor = 'the API server'
     await Promise.race([feed.feed.synced, aborted(signal)])
     if (this.#isStopping()) return
@@ -276,6 +287,7 @@ class NodeProgram implements RunningNode {
   async #stop(): Promise<void> {
     this.#settleStarted?.reject(new Fatal('stopped before it was ready'))
     this.#stopping.abort(new Error('the agent stops'))
+    this.#sockets.stop()
     await this.#parts?.cni.close()
     this.#parts?.zds.close()
     await Promise.all([...this.#work, this.#pages.close()])
@@ -293,35 +305,8 @@ class NodeProgram implements RunningNode {
   #pending(): readonly string[] {
     if (this.#stopping.signal.aborted) return ['stopping']
     if (this.#waitingFor !== '') return [this.#waitingFor]
-    return this.#parts?.agent.pending() ?? ['the agent']
+    return [...(this.#parts?.agent.pending() ?? ['the agent']), ...this.#sockets.lost()]
   }
-
-  #createAddresses(): Addresses | undefined {
-    const { settings, clock, log, random = Math.random } = this.#options
-    if (settings.xdsAddress === '') return undefined
-    const isPlaintext = isPlaintextAddress(settings.xdsAddress)
-    return createAddresses({
-      target: settings.xdsAddress,
-      isPlaintext,
-      tokenFile: isPlaintext ? undefined : settings.tokenFile,
-      rootFile: isPlaintext ? undefined : settings.xdsRootFile,
-      nodeName: settings.nodeName,
-      namespace: settings.podNamespace,
-      podName: settings.podName === '' ? undefined : settings.podName,
-      clusterId: settings.clusterId,
-      network: settings.network,
-      clock,
-      log: log.child({ scope: 'addresses' }),
-      registry: this.registry,
-      cacheEntries: settings.cacheEntries,
-      random,
-    })
-  }
-}
-
-/** What is enrolled here has to be served as such there. */
-function toListener({ book }: Addresses): EnrolmentListener {
-  return { onEnrolled: (pod) => book.expect(pod), onReleased: (uid) => book.forget(uid) }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
