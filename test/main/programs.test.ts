@@ -111,6 +111,21 @@ describe('addressd-node', () => {
     ])
   })
 
+  maybe('names the setting of an address, or of selectors, that are none', () => {
+    const address = run('addressd-node', ['run', '--files', '.'], { XDS_ADDRESS: 'http://10.0.0.1:15010' })
+    expect([address.status, address.stderr]).toEqual([
+      2,
+      expect.stringContaining(
+        '  XDS_ADDRESS: "http://10.0.0.1:15010": only a control plane on this machine is asked in',
+      ),
+    ])
+    expect(run('addressd-node', ['run', '--files', '.'], { AMBIENT_ENABLEMENT_SELECTOR: '{}' })).toEqual({
+      status: 2,
+      stdout: '',
+      stderr: 'addressd-node: AMBIENT_ENABLEMENT_SELECTOR: the enablement selectors must be a list\n',
+    })
+  })
+
   maybe('rules wants a namespace, and refuses what is none', () => {
     expect(run('addressd-node', ['rules', 'check']).status).toBe(2)
     expect(run('addressd-node', ['rules', 'check', '--netns', '/etc/hostname'])).toEqual({
