@@ -70,13 +70,13 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     // Without the set every pod would end as pending, so it comes first; but it keeps nobody waiting for long.
     const waited = new AbortController()
     const enough = sleep(clock, longestWaitMs, waited.signal).catch(() => undefined)
-    const made = orWarn(() => sweep.makeProbeSet())
+    const made = orWarn(() => sweep.probeSet.make())
     await Promise.race([made, enough])
     if (!signal.aborted) {
       await Promise.race([enroller.putRestoredAddresses(), enough])
       waited.abort()
       watcher.start()
-      await orWarn(() => sweep.lookAtProbeSet())
+      await orWarn(() => sweep.probeSet.look())
       await sweep.run(signal)
     }
     waited.abort()
@@ -98,7 +98,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
       isOffered ||= ztunnels.ready > 0
       if (!isStarted) return ['the pods of this node are not known yet']
       const out: string[] = []
-      if (!sweep.isProbeSetThere) out.push('the probe set could not be made')
+      if (!sweep.probeSet.isThere) out.push('the probe set could not be made')
       if (!isOffered && ztunnels.connected > 0) out.push('no ztunnel has its first snapshot yet')
       return out
     },

@@ -2,20 +2,16 @@
 // The regular look at what is: namespaces, rules, what ztunnel holds, the probe set, marks on pods. It marks what differs and has the watcher mend it; what
 // belongs to nobody it takes away itself. Cheap where nothing changed. No failure of one part or pod keeps it from the others.
 
-import { sleep, type Clock } from '../base/clock.js'
+import { sleep } from '../base/clock.js'
 import { formatError } from '../base/errors.js'
-import type { Logger } from '../base/log.js'
-import type { AnnotationLedger } from './annotation-ledger.js'
-import type { NetnsFinder, PodIdentity, PodRules, ProbeSet, Ztunnels } from './contracts.js'
-import type { EnrolMetrics, Mended } from './enrol-metrics.js'
+import type { PodIdentity } from './contracts.js'
 import { formatPod } from './enrol-requests.js'
-import type { Enroller } from './enroll.js'
-import type { EnrolledPod, EnrolledPods } from './enrolled-pods.js'
+import type { EnrolledPod } from './enrolled-pods.js'
 import { isSameNetns, type Netns } from './netns/netns.js'
 import { selectNextStep } from './next-step.js'
-import type { PodWatcher } from './pod-watcher.js'
-import type { PodWish, PodWishes } from './pod-wishes.js'
-import type { RuleDefaults } from './rules/overrides.js'
+import type { PodWish } from './pod-wishes.js'
+import { ProbeSetLook } from './probe-set-look.js'
+import { noteMended, type SweepParts } from './sweep-parts.js'
 
 /** The longest time between the beginnings of two looks, in milliseconds. */
 export const sweepMs = 60_000
@@ -27,34 +23,13 @@ const firstPauseMs = 5_000
 /** Pods looked at side by side. */
 const breadth = 16
 
-export interface SweepParts {
-  readonly pods: EnrolledPods
-  readonly wishes: PodWishes
-  readonly ledger: AnnotationLedger
-  readonly enroller: Enroller
-  readonly watcher: PodWatcher
-  readonly rules: PodRules
-  readonly probeSet: ProbeSet
-  readonly ztunnels: Ztunnels
-  readonly finder: NetnsFinder
-  readonly defaults: RuleDefaults
-  readonly metrics: EnrolMetrics
-  readonly clock: Clock
-  readonly log: Logger
-  readonly random: () => number
-}
-
 export class Sweep {
+  readonly probeSet: ProbeSetLook
   readonly #parts: SweepParts
-  #isProbeSetThere = false
 
   constructor(parts: SweepParts) {
     this.#parts = parts
-  }
-
-  /** The probe set and its rule could be made once. */
-  get isProbeSetThere(): boolean {
-    return this.#isProbeSetThere
+    this.probeSet = new ProbeSetLook(parts)
   }
 
   /** Looks until the signal aborts. */
@@ -76,7 +51,7 @@ export class Sweep {
   /** One look. Never rejects. */
   async look(signal: AbortSignal): Promise<void> {
     const parts = [
-      (): Promise<void> => this.lookAtProbeSet(),
+      (): Promise<void> => this.probeSet.look(),
       (): Promise<void> => this.#lookAtNamespaces(),
       (): Promise<void> => this.#lookAtRules(),
       (): Promise<void> => this.#lookAtZtunnels(),
@@ -93,56 +68,6 @@ export class Sweep {
         )
       }
     }
-  }
-
-  /** Makes the set and its rule, so that addresses can be put in. */
-  async makeProbeSet(): Promise<void> {
-    await this.#parts.probeSet.ensure()
-    this.#isProbeSetThere = true
-  }
-
-  /** Makes the set, gives every enrolled pod its addresses, and drops what is nobody's. To be called only when the pods are listed. */
-  async lookAtProbeSet(): Promise<void> {
-    const { probeSet, pods, enroller } = this.#parts
-    await this.makeProbeSet()
-    const entries = await probeSet.list()
-    const owners = pods.selectOwners()
-    const strangers = new Set<string>()
-    for (const [ip, uid] of entries) {
-      const row = pods.get(uid)
-      if (row === undefined ? this.#isNobody(uid) : row.isProbed && !row.ips.includes(ip)) strangers.add(uid)
-    }
-    for (const uid of strangers) {
-      const row = pods.get(uid)
-      this.#note('probe-set', row?.pod, { uid })
-      if (row === undefined) await probeSet.remove(uid)
-      // Written anew from what the pod has now.
-      else await enroller.refreshAddresses(uid)
-    }
-    for (const row of pods.values()) {
-      const { uid } = row.pod
-      if (!row.isProbed || enroller.isBusy(uid)) continue
-      const missing = this.#selectProbed(row).filter((ip) => owners.get(ip) === uid && entries.get(ip) !== uid)
-      if (missing.length === 0) continue
-      this.#note('probe-set', row.pod, { ips: missing })
-      row.isProbed = false
-      this.#parts.watcher.poke(uid)
-    }
-  }
-
-  #selectProbed({ ips }: EnrolledPod): readonly string[] {
-    return ips.filter((ip) => this.#parts.defaults.ipv6 || !ip.includes(':'))
-  }
-
-  /** Not on this node, or neither in the mesh nor on the way. */
-  #isNobody(uid: string): boolean {
-    const { wishes, ledger, enroller, defaults } = this.#parts
-    if (enroller.isBusy(uid)) return false
-    const wish = wishes.pods.get(uid)
-    if (wish === undefined) return true
-    const { verb } = selectNextStep(wish, undefined, ledger.get(uid), defaults)
-    // A pod that will be enrolled as soon as its address is known keeps what it has.
-    return verb !== 'enroll' && !(wish.verdict.eligible && !wish.ended)
   }
 
   async #lookAtNamespaces(): Promise<void> {
@@ -206,7 +131,7 @@ export class Sweep {
       netns.close()
       return
     }
-    this.#note('namespace', row.pod)
+    noteMended(this.#parts, 'namespace', row.pod)
     // Nothing is done in there yet; the watcher sees a step missing and takes the handle along.
     row.isRuled = false
     this.#parts.watcher.poke(row.pod.uid, netns)
@@ -221,7 +146,7 @@ export class Sweep {
       const handle = netns.share()
       try {
         if ((await rules.check(handle, options)) === 'complete' || enroller.isBusy(pod.uid)) return
-        this.#note('rules', pod)
+        noteMended(this.#parts, 'rules', pod)
         row.isRuled = false
         watcher.poke(pod.uid)
       } catch (error) {
@@ -244,13 +169,13 @@ export class Sweep {
       const at = held.get(uid)
       if (row.netns === undefined || !row.isTold || row.isLeaving || enroller.isBusy(uid)) continue
       if (at !== undefined && isSameNetns(at, row.netns)) continue
-      this.#note('ztunnel', row.pod)
+      noteMended(this.#parts, 'ztunnel', row.pod)
       row.isTold = false
       watcher.poke(uid)
     }
     for (const uid of held.keys()) {
       if (pods.get(uid) !== undefined || enroller.isBusy(uid)) continue
-      this.#note('ztunnel', undefined, { uid })
+      noteMended(this.#parts, 'ztunnel', undefined, { uid })
       try {
         await ztunnels.remove(uid)
       } catch (error) {
@@ -281,12 +206,6 @@ export class Sweep {
     } catch (error) {
       log.warn({ pod: formatPod(pod), error: formatError(error) }, 'a pod that is gone could not be let go of')
     }
-  }
-
-  #note(what: Mended, pod: PodIdentity | undefined, more: Record<string, unknown> = {}): void {
-    this.#parts.metrics.countMended(what)
-    const fields = { what, ...(pod === undefined ? {} : { pod: formatPod(pod) }), ...more }
-    this.#parts.log.warn(fields, 'the regular check found a difference and mends it')
   }
 }
 

@@ -9,10 +9,10 @@ import type { Logger } from '../../base/log.js'
  */
 export type JobKey<A, R> = string & { readonly __args?: (args: A) => void; readonly __result?: R }
 
-/** What runs in the worker. May be async; while it waits the thread works on other jobs, so no state is kept in the thread across an await. */
-export type Job<A, R> = (place: WorkerPlace, args: A) => R | Promise<R>
-
-/** Jobs by name, as the worker's entry lists them. */
+/**
+ * What runs in the worker, by name, as the worker's entry lists it. A job may be async; while it waits the thread works on other jobs, so no state is
+ * kept in the thread across an await.
+ */
 export type JobMap = Readonly<Record<string, (place: WorkerPlace, args: never) => unknown>>
 
 /** Where one job works: its thread and the namespace that it was given. */

@@ -67,7 +67,6 @@ const calls = {
     'int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data)',
   ) as Sync<[string | null, string, string | null, number, null]>,
   fstatfs: libc.func('int fstatfs(int fd, void *answer)') as Sync<[number, Uint8Array]>,
-  ifNameToIndex: libc.func('unsigned int if_nametoindex(const char *name)') as Sync<[string]>,
   open: libc.func('int open(const char *path, int flags, ...)') as Sync<[string, number]>,
   ioctl: libc.func('int ioctl(int fd, unsigned long request, ...)') as Sync<[number, number]>,
 }
@@ -133,13 +132,6 @@ export function filesystemMagic(fd: number): number {
 export function namespaceType(fd: number): number | undefined {
   const type = calls.ioctl(fd, nsGetNamespaceType)
   return type < 0 ? undefined : type
-}
-
-/** Index of an interface in the thread's namespace. */
-export function interfaceIndex(name: string): number {
-  const index = calls.ifNameToIndex(name)
-  if (index === 0) throw new SystemCallError(`if_nametoindex ${name}`, lastErrno())
-  return index
 }
 
 /** A netlink socket in the thread's namespace (`netlinkRoute`, `netlinkNetfilter`); it stays there wherever the thread goes. */

@@ -8,13 +8,12 @@ import type { PodRuleOptions, RuleState } from '../contracts.js'
 import type { JobKey, WorkerPlace } from '../netns/job.js'
 import { NetlinkSocket } from '../netns/netlink-socket.js'
 import { netlinkRoute } from '../netns/sys.js'
-import { type FoundChain, type FoundRule, type FoundTable, isAsPlanned } from './nft-dump.js'
 import { NftKernel, RefusedBatch, toFailure } from './nft-kernel.js'
-import { type NftLayout, type PlannedTable, ownTableName, ownTables, toReplacement } from './nft-layout.js'
-import { type NftTable, deleteTable, toBatch } from './nft-messages.js'
+import { type NftLayout, toReplacement } from './nft-layout.js'
+import { deleteTable, toBatch } from './nft-messages.js'
 import { selectPlan } from './nft-plan.js'
+import { type Seen, isClean, isOwn, isPlanned, isWhole, look } from './nft-seen.js'
 import { formatExpressions } from './nft-text.js'
-import { type NftLeftovers, isSharedTable, selectDoomedChains, selectNftLeftovers } from './leftovers-nft.js'
 import {
   type ReturnPart,
   addReturnParts,
@@ -177,42 +176,6 @@ export function showNft(
 
 const familyNames: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
 
-/** What is in nf_tables of the namespace, as far as it can concern us. */
-interface Seen {
-  readonly generation: number
-  /** Nothing was looked at: the generation is the one at which all was well. */
-  readonly isKnown: boolean
-  readonly tables: readonly FoundTable[]
-  readonly chains: readonly FoundChain[]
-  readonly rules: readonly FoundRule[]
-  readonly leftovers: NftLeftovers
-}
-
-const noLeftovers: NftLeftovers = { names: [], messages: [] }
-
-interface LookOptions {
-  readonly known: number | undefined
-  readonly removeStrangeChains: boolean
-  /** Chains and rules of our own tables are looked at too. Who takes the tables out need not know. */
-  readonly isOwnOpened?: boolean
-}
-
-function look(kernel: NftKernel, { known, removeStrangeChains, isOwnOpened = true }: LookOptions): Seen {
-  // Before everything else: what happens behind our back while we look makes this look out of date, not the next one.
-  const generation = kernel.readGeneration()
-  const nothing = { generation, chains: [], rules: [], leftovers: noLeftovers }
-  if (known === generation) return { ...nothing, isKnown: true, tables: [] }
-  const tables = kernel.listTables()
-  const isOpened = (table: NftTable): boolean => isOwnOpened && isOwn(table)
-  const chains = tables.some((table) => isOpened(table) || isSharedTable(table)) ? kernel.listChains() : []
-  const doomed = selectDoomedChains(chains, removeStrangeChains)
-  const isIn = (table: NftTable) => (chain: FoundChain) => chain.family === table.family && chain.table === table.table
-  const rules = tables
-    .filter((table) => isOpened(table) || doomed.some(isIn(table)))
-    .flatMap((table) => kernel.listRules(table))
-  return { generation, isKnown: false, tables, chains, rules, leftovers: selectNftLeftovers(tables, doomed, rules) }
-}
-
 /** One transaction: leftovers out, our tables anew. */
 async function replace(
   kernel: NftKernel,
@@ -252,29 +215,8 @@ async function tryAgainWhenOvertaken<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
-function isOwn({ family, table }: NftTable): boolean {
-  return table === ownTableName && ownTables.some((own) => own.family === family)
-}
-
-function isPlanned(table: NftTable, planned: readonly NftTable[]): boolean {
-  return planned.some((other) => other.family === table.family && other.table === table.table)
-}
-
-/** Whether a table of ours is there that should not be, or sleeps (flag 1), so that its rules see no packet. */
-function hasUnplanned(seen: Seen, planned: readonly NftTable[]): boolean {
-  return seen.tables.some((table) => isOwn(table) && (!isPlanned(table, planned) || (table.flags & 1) !== 0))
-}
-
-function isWhole(seen: Seen, planned: readonly PlannedTable[]): boolean {
-  return seen.isKnown || (isAsPlanned(planned, seen) && !hasUnplanned(seen, planned) && isClean(seen))
-}
-
 function isSameParts(wanted: readonly ReturnPart[], present: readonly ReturnPart[]): boolean {
   return present.length === wanted.length && wanted.every((part) => present.includes(part))
-}
-
-function isClean(seen: Seen): boolean {
-  return seen.leftovers.messages.length === 0
 }
 
 function selectWantedParts(place: WorkerPlace, options: PodRuleOptions): readonly ReturnPart[] {

@@ -25,8 +25,6 @@ export const ownTableName = 'addressd-ambient'
  */
 export type NftLayout = 'inet' | 'by-family'
 
-export const layouts: readonly NftLayout[] = ['inet', 'by-family']
-
 /** Every table that either layout uses. */
 export const ownTables: readonly NftTable[] = [nftFamily.inet, nftFamily.ip, nftFamily.ip6].map((family) => ({
   family,
