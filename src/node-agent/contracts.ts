@@ -29,8 +29,11 @@ export interface PodRuleOptions {
   readonly probeAddress6: string
 }
 
-/** `absent`: no rule of ours at all. `different`: some, but not exactly these. */
-export type RuleState = 'complete' | 'different' | 'absent'
+/**
+ * `absent`: no rule of ours at all. `different`: some, but not exactly these. `unfinished`: what is there is exactly a part of these, as somebody
+ * leaves it who is killed while he makes them or takes them out.
+ */
+export type RuleState = 'complete' | 'different' | 'unfinished' | 'absent'
 
 export type RuleBackendName = 'nftables' | 'iptables-nft' | 'iptables-legacy'
 

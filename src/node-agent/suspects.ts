@@ -15,7 +15,7 @@ export interface Suspect {
   readonly processUid: string
   readonly ips: readonly string[]
   readonly annotations?: Labels | undefined
-  /** It was enrolled by us; else it is touched only when its rules are exactly ours, for other meshes use similar ones. */
+  /** It was enrolled by us; else it is touched only when its rules are exactly ours, or some of them, for other meshes use similar ones. */
   readonly wasEnrolled: boolean
 }
 
@@ -54,7 +54,7 @@ export class Suspects {
     try {
       const { options } = parsePodOverrides({ ...suspect.pod, annotations: suspect.annotations ?? {} }, defaults)
       const state = await rules.check(netns, options)
-      const isOurs = suspect.wasEnrolled ? state !== 'absent' : state === 'complete'
+      const isOurs = suspect.wasEnrolled ? state !== 'absent' : state === 'complete' || state === 'unfinished'
       if (isOurs && this.#all.get(uid) === suspect) {
         await rules.remove(netns)
         metrics.countMended('stray')

@@ -62,11 +62,11 @@ export function applyInPod(
   if (todo.length === 0 && spare.length === 0 && leftovers.length === 0 && isThere) {
     return { changed: false, generation: before }
   }
+  // IP rule and route first: whoever finds them alone knows that somebody was interrupted here.
+  const made: readonly ReturnPart[] = isThere ? [] : kernel.addReturnParts(parts)
   const trackingBefore = kernel.holdTcpConnections()
   const begun: View[] = []
-  let made: readonly ReturnPart[] = []
   try {
-    if (!isThere) made = kernel.addReturnParts(parts)
     for (const view of todo) {
       begun.push(view)
       restore(kernel, work, view, toText(view, work))
@@ -94,13 +94,23 @@ export function checkInPod(
   const isKnown = work.variant === 'nft' && generation !== undefined && generation === knownGeneration
   if (isKnown) return { state: arePartsRight ? 'complete' : 'different', generation }
   const views = lookAt(kernel, { work, options, log })
-  const states = views.map(({ dump, wanted }) => selectDumpState(dump, wanted, isOwnChain))
-  const leftovers = kernel.listNftBackendTables()
-  if (states.every((state) => state === 'absent') && leftovers.length === 0) {
-    return { state: present.length === 0 ? 'absent' : 'different', generation }
+  if (kernel.listNftBackendTables().length > 0) return { state: 'different', generation }
+  const isAbsent = views.every(({ dump, wanted }) => selectDumpState(dump, wanted, isOwnChain) === 'absent')
+  if (isAbsent && present.length === 0) return { state: 'absent', generation }
+  if (!isAbsent && arePartsRight && views.every((view) => toText(view, work) === '')) {
+    return { state: 'complete', generation }
   }
-  const isRight = views.every((view) => toText(view, work) === '') && leftovers.length === 0 && arePartsRight
-  return { state: isRight ? 'complete' : 'different', generation }
+  const arePartsBegun = isAbsent ? present.every((part) => hasPart(parts, part)) : arePartsRight
+  const isUnfinished = arePartsBegun && views.every((view) => isEachTableWholeOrAbsent(view, work))
+  return { state: isUnfinished ? 'unfinished' : 'different', generation }
+}
+
+/** So an interrupted call leaves them: the programs change one table after the other. */
+function isEachTableWholeOrAbsent({ dump, wanted }: View, work: PodWork): boolean {
+  return [...wanted].every(([name, table]) => {
+    const one = new Map([[name, table]])
+    return selectDumpState(dump, one, isOwnChain) === 'absent' || toText({ dump, wanted: one }, work) === ''
+  })
 }
 
 /** Takes out everything of ours and of istio-cni, whichever backend made it. Goes on after a failure and throws the first one at the end. */
@@ -114,11 +124,14 @@ export function removeInPod(kernel: PodKernel, work: PodWork, log: Logger): void
     }
   }
   const views = lookForLeftovers(kernel, work, log)
+  const tables = kernel.listNftBackendTables()
+  const parts = kernel.selectPresentParts(allParts)
   for (const view of views) attempt(() => restore(kernel, work, view, toText(view, work)))
-  attempt(() => kernel.deleteNftTables(kernel.listNftBackendTables()))
-  attempt(() => kernel.removeReturnParts(kernel.selectPresentParts(allParts)))
-  // iptables has no place to write down what the setting was before.
-  if (hasOwnRules(views)) kernel.releaseTcpConnections(parseTcpLooseComment(undefined))
+  attempt(() => kernel.deleteNftTables(tables))
+  attempt(() => kernel.removeReturnParts(parts))
+  // iptables has no place to write down what the setting was before. Parts alone are of somebody who was interrupted when he had changed it.
+  if (hasOwnRules(views) || (parts.length > 0 && tables.length === 0))
+    kernel.releaseTcpConnections(parseTcpLooseComment(undefined))
   if (failures.length > 0) throw failures[0]
 }
 

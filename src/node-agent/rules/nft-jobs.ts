@@ -117,8 +117,10 @@ export function checkNft(place: WorkerPlace, args: NftJobArgs): Promise<NftCheck
     const present = selectPresentParts(route, allParts)
     const planned = selectPlan(args.options, args.layout).tables
     const isComplete = isWhole(seen, planned) && isSameParts(wanted, present)
-    const isAbsent = !seen.isKnown && present.length === 0 && !seen.tables.some(isOwn) && isClean(seen)
-    const state = isComplete ? 'complete' : isAbsent ? 'absent' : 'different'
+    const hasNothing = !seen.isKnown && !seen.tables.some(isOwn) && isClean(seen)
+    const isUnfinished = hasNothing && present.every((part) => wanted.includes(part))
+    const isAbsent = hasNothing && present.length === 0
+    const state = isComplete ? 'complete' : isAbsent ? 'absent' : isUnfinished ? 'unfinished' : 'different'
     return Promise.resolve({ state, generation: seen.generation })
   })
 }
@@ -129,12 +131,15 @@ export function removeNft(
   { removeStrangeChains }: { readonly removeStrangeChains: boolean },
 ): Promise<NftRemoveResult> {
   return withKernel(place, async (kernel, route) => {
+    const present = selectPresentParts(route, allParts)
     const removed = await tryAgainWhenOvertaken(async () => {
       const seen = look(kernel, { known: undefined, removeStrangeChains, isOwnOpened: false })
       const own = seen.tables.filter(isOwn)
       const messages = [...own.map(deleteTable), ...seen.leftovers.messages]
       if (messages.length > 0) await kernel.commit(messages, seen.generation)
-      if (own.length > 0) releaseTcpConnections(place, parseTcpLooseComment(own[0]?.comment))
+      // IP rule and route alone are of somebody who was interrupted when he had changed the setting.
+      const isRest = present.length > 0 && messages.length === 0
+      if (own.length > 0 || isRest) releaseTcpConnections(place, parseTcpLooseComment(own[0]?.comment))
       return seen.leftovers.names
     })
     removeReturnParts(route, allParts)

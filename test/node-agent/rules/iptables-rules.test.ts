@@ -87,6 +87,26 @@ for (const variant of variants) {
       expect(takeKernel(netns)).not.toMatch(/ISTIO|0x111/)
     })
 
+    test('knows what a call leaves that is killed half way, and takes it out with the setting for open connections', async () => {
+      const { netns, handle } = room.addNetns('pod')
+      const rules = createRules(variant)
+      const readLoose = (): string => netns.run(['cat', '/proc/sys/net/netfilter/nf_conntrack_tcp_loose']).trim()
+      for (const families of [['ip6tables'], ['iptables', 'ip6tables']]) {
+        await rules.apply(handle, plainOptions)
+        for (const family of families)
+          for (const table of ['raw', 'mangle', 'nat']) {
+            const tool = [`${family}-${variant}`, '-t', table]
+            netns.run([...tool, '-D', 'PREROUTING', '-j', 'ISTIO_PRERT'])
+            netns.run([...tool, '-D', 'OUTPUT', '-j', 'ISTIO_OUTPUT'])
+            netns.run([...tool, '-F'])
+            netns.run([...tool, '-X'])
+            expect(await rules.check(handle, plainOptions)).toBe('unfinished')
+          }
+        await rules.remove(handle)
+        expect([await rules.check(handle, plainOptions), readLoose()]).toEqual(['absent', '1'])
+      }
+    })
+
     test('keeps rules and chains of others through everything', async () => {
       const { netns, handle } = room.addNetns('pod')
       const commands = [
