@@ -7,7 +7,7 @@ import type { Source } from '../../src/collection/types.js'
 import { createKubeApi } from '../../src/kube/client.js'
 import type { Inputs } from '../../src/kube/inputs.js'
 import { kinds } from '../../src/kube/inputs.js'
-import { createKubeFeed, type KubeFeed } from '../../src/kube/kube-feed.js'
+import { createKubeFeed, type KubeFeed, type KubeFeedOptions } from '../../src/kube/kube-feed.js'
 import type { Kind, RecordByKind } from '../../src/kube/records.js'
 import { FakeApiServer, type FakeApiServerOptions } from '../support/fake-apiserver.js'
 import { ticks, until } from '../support/fake-apiserver-taken.js'
@@ -103,6 +103,8 @@ export interface WorldOptions extends FakeApiServerOptions {
   readonly token?: string
   /** False: does not wait for the feed to be synced. */
   readonly wait?: boolean
+  /** What the feed is told to read; everything when left out. */
+  readonly only?: Pick<KubeFeedOptions, 'kinds' | 'node'>
 }
 
 /** Starts the server with what `prepare` puts there, then a feed, and waits until it is synced. */
@@ -126,6 +128,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     log,
     registry,
     random: () => 0.5,
+    ...options.only,
   })
   const controller = new AbortController()
   const ended = feed.run(controller.signal)
