@@ -30,10 +30,12 @@ export function createPodAnnotator(api: KubeApi, clock: Clock): PodAnnotator {
         const body = await readBody(response, 4 * 1024 * 1024)
         const { status } = response
         if (status >= 200 && status < 300) return 'written'
-        // The uid in the patch makes the server refuse it for another pod of the same name.
-        if (status === 404 || status === 409 || status === 422) return 'gone'
+        const answer = parseStatus(body)
+        // The uid in the patch makes the server refuse it for another pod of the same name: it may not change.
+        const isOther = status === 422 && answer.fields.includes('metadata.uid')
+        if (status === 404 || status === 409 || isOther) return 'gone'
         throw new Retryable(
-          `the annotation of pod ${pod.namespace}/${pod.name} is not written: the API server answers ${status}${formatReason(body)}`,
+          `the annotation of pod ${pod.namespace}/${pod.name} is not written: the API server answers ${status}${answer.reason}`,
         )
       }),
   }
@@ -47,11 +49,18 @@ function formatPatch({ uid }: PodIdentity, value: Redirection | undefined): stri
   return JSON.stringify({ metadata: { uid, annotations: { [redirectionAnnotation]: value ?? null } } })
 }
 
-function formatReason(body: Buffer): string {
+interface Status {
+  readonly message?: unknown
+  readonly details?: { readonly causes?: readonly { readonly field?: unknown }[] } | null
+}
+
+/** Why, with a colon before it, and which fields are to blame; nothing where the answer is no Status. */
+function parseStatus(body: Buffer): { readonly reason: string; readonly fields: readonly unknown[] } {
   try {
-    const { message } = JSON.parse(body.toString()) as { message?: unknown }
-    return typeof message === 'string' && message !== '' ? `: ${message.slice(0, 300)}` : ''
+    const { message, details } = JSON.parse(body.toString()) as Status
+    const reason = typeof message === 'string' && message !== '' ? `: ${message.slice(0, 300)}` : ''
+    return { reason, fields: (details?.causes ?? []).map(({ field }) => field) }
   } catch {
-    return '' // not a Status
+    return { reason: '', fields: [] }
   }
 }

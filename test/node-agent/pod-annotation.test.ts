@@ -38,8 +38,23 @@ test('it is a merge patch of the status that names the uid, and null takes the a
   expect(requests).toEqual([toRequest('enabled'), toRequest(null)])
 })
 
-test.each([404, 409, 422])('%d means that this very pod is not there any more', async (status) => {
-  expect(await createPodAnnotator(createApi(status).api, new FakeClock()).annotate(pod, 'enabled')).toBe('gone')
+const immutable = '{"details":{"causes":[{"reason":"FieldValueInvalid","field":"metadata.uid"}]}}'
+
+test.each([
+  [404, '{}'],
+  [409, '{}'],
+  [422, immutable],
+])('%d means that this very pod is not there any more', async (status, body) => {
+  expect(await createPodAnnotator(createApi(status, body).api, new FakeClock()).annotate(pod, 'enabled')).toBe('gone')
+})
+
+test.each([
+  '{"message":"Too long","details":{"causes":[{"field":"metadata.annotations"}]}}',
+  '{"message":"Too long"}',
+  'Too long',
+])('a pod that cannot take the annotation is still there: %s', async (body) => {
+  const outcome = createPodAnnotator(createApi(422, body).api, new FakeClock()).annotate(pod, 'enabled')
+  await expect(outcome).rejects.toBeInstanceOf(Retryable)
 })
 
 test('any other answer is worth another try, and its words are passed on', async () => {
