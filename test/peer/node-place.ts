@@ -117,8 +117,14 @@ export class NodePlace {
     return { name, uid: randomUUID(), netns: this.room.addApart(name, ip), ips: [ip] }
   }
 
-  async startAgent(): Promise<void> {
+  /** A client of the API server of this place. */
+  createApi(): HttpKubeApi {
     const credentials = { read: () => Promise.resolve({ headers: {}, tls: {} }), refused: () => undefined }
+    return new HttpKubeApi(this.api.url, credentials, systemClock)
+  }
+
+  /** `env`: settings over those of the place. */
+  async startAgent(env: Readonly<Record<string, string>> = {}): Promise<void> {
     const { settings } = parseSettings({
       table: nodeSettingsTable,
       argv: ['--node-name', localNode, '--health-addr', '127.0.0.1:0', '--monitoring-port', '0'],
@@ -130,6 +136,7 @@ export class NodePlace {
         ZTUNNEL_UDS_ADDRESS: this.zds,
         CNI_AGENT_RUN_DIR: path.join(this.#root, 'run'),
         ...this.#env,
+        ...env,
       },
       ownPrefix: 'ADDRESSD_',
     })
@@ -138,7 +145,7 @@ export class NodePlace {
       clock: systemClock,
       log: this.log,
       path: process.env['PATH'] ?? '',
-      api: new HttpKubeApi(this.api.url, credentials, systemClock),
+      api: this.createApi(),
     })
     await this.#node.started
   }

@@ -11,6 +11,7 @@ import { expect } from '@jest/globals'
 import * as jose from 'jose'
 import { systemClock } from '../../src/base/clock.js'
 import { parseSettings } from '../../src/base/settings.js'
+import type { KubeApi } from '../../src/kube/api.js'
 import { startServer, type RunningServer } from '../../src/main/serve.js'
 import { settingsTable } from '../../src/main/settings-table.js'
 import type { KubeObject, ObjectName } from '../address/room.js'
@@ -26,6 +27,8 @@ export interface RoomOptions {
   readonly flags?: readonly string[]
   /** Read objects from the API server of this kubeconfig, not from the folder. */
   readonly kubeconfig?: string
+  /** Read objects from here, not from the folder. */
+  readonly api?: KubeApi
 }
 
 export class Room {
@@ -80,8 +83,9 @@ export class Room {
   /** Starts an addressd; from now on ztunnels find this one. Others go on running. */
   async startServer(): Promise<RunningServer> {
     const own = ['--grpcAddr=127.0.0.1:0', '--secureGRPCAddr=127.0.0.1:0', '--httpAddr=', '--monitoringAddr=']
-    const { kubeconfig } = this.#options
-    const from = kubeconfig === undefined ? ['--files', join(this.#folder, 'objects')] : ['--kubeconfig', kubeconfig]
+    const { kubeconfig, api } = this.#options
+    const fromFolder = api === undefined ? ['--files', join(this.#folder, 'objects')] : []
+    const from = kubeconfig === undefined ? fromFolder : ['--kubeconfig', kubeconfig]
     const { settings } = parseSettings({
       table: settingsTable,
       argv: [...from, ...own, ...(this.#options.flags ?? [])],
@@ -94,7 +98,7 @@ export class Room {
       },
       ownPrefix: 'ADDRESSD_',
     })
-    const server = await startServer({ settings, clock: systemClock, log: this.log })
+    const server = await startServer({ settings, clock: systemClock, log: this.log, ...(api !== undefined && { api }) })
     this.#servers.add(server)
     this.#clusterId = settings.clusterId
     await server.started
