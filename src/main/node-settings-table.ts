@@ -3,50 +3,16 @@
 // mean what they mean there.
 
 import { hostname } from 'node:os'
-import { parseIp } from '../base/ip.js'
-import { InvalidInput } from '../base/errors.js'
-import { parseBoolean } from '../base/go-values.js'
-import { parseLogLevels, type LogLevels } from '../base/pino-log.js'
 import { booleanValue, integerValue, listenValue, nameValue, textValue } from '../base/setting-values.js'
 import type { IgnoredFlag, SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
 import { isPlaintextAddress, parseTarget } from '../node-agent/addresses/target.js'
+import { ruleSettings } from './node-rule-settings.js'
+import { clusterIdValue, objects, objectSettings, toLogSettings } from './shared-settings.js'
 
-const objects = 'What is read'
 const enrolment = 'Which pods are in the mesh'
-const rules = 'Rules'
 const host = 'Where things are on the host'
 const plane = 'The control plane'
 const operating = 'Pages and logs'
-
-const logLevelsValue: ValueType<LogLevels> = { label: 'LEVELS', parse: parseLogLevels }
-
-/** True, false, or undefined for an empty text: then the program chooses. */
-const optionalBooleanValue: ValueType<boolean | undefined> = {
-  label: 'BOOLEAN',
-  parse: (text) => (text === '' ? undefined : parseBoolean(text)),
-}
-
-function addressValue(bytes: 4 | 16): ValueType<string> {
-  return {
-    label: 'IP',
-    parse(text) {
-      if (parseIp(text)?.length !== bytes)
-        throw new InvalidInput(`"${text}" is not an IPv${bytes === 4 ? '4' : '6'} address`)
-      return text
-    },
-  }
-}
-
-const variantValue: ValueType<'legacy' | 'nft' | undefined> = {
-  label: 'VARIANT',
-  parse(text) {
-    if (text === '') return undefined
-    if (text === 'legacy' || text === 'nft') return text
-    throw new InvalidInput(
-      `"${text}" is no variant of iptables; it must be legacy or nft, or empty to choose by itself`,
-    )
-  },
-}
 
 /** Comma-separated names; blanks around them and empty ones do not count. */
 const namesValue: ValueType<readonly string[]> = {
@@ -72,38 +38,7 @@ const chartSelectors =
   '[{"podSelector":{"matchLabels":{"istio.io/dataplane-mode":"ambient"}}},{"podSelector":{"matchExpressions":[{"key":"istio.io/dataplane-mode","operator":"NotIn","values":["none"]}]},"namespaceSelector":{"matchLabels":{"istio.io/dataplane-mode":"ambient"}}}]'
 
 export const nodeSettingsTable = {
-  kubeconfig: {
-    group: objects,
-    flag: 'kubeconfig',
-    default: '',
-    type: textValue('FILE'),
-    sentence:
-      'Reach the API server as this kubeconfig file says. Without it, and without --files, with the credentials that Kubernetes gives to every pod.',
-  },
-  files: {
-    group: objects,
-    flag: 'files',
-    default: '',
-    type: textValue('DIR'),
-    sentence:
-      'Read manifests from this folder, watched live, instead of an API server: for demonstrations and tests. Nothing is written back; who is enrolled is kept in memory.',
-  },
-  kubernetesHost: {
-    group: objects,
-    env: 'KUBERNETES_SERVICE_HOST',
-    default: '',
-    type: textValue('HOST'),
-    sentence: 'Set by Kubernetes in every pod: where its API server is. Used without --kubeconfig and --files.',
-    fromIstiod: true,
-  },
-  kubernetesPort: {
-    group: objects,
-    env: 'KUBERNETES_SERVICE_PORT',
-    default: '443',
-    type: integerValue(1, 65_535),
-    sentence: 'The port that goes with it.',
-    fromIstiod: true,
-  },
+  ...objectSettings,
   nodeName: {
     group: objects,
     flag: 'node-name',
@@ -158,7 +93,7 @@ export const nodeSettingsTable = {
     flag: 'clusterID',
     env: 'CLUSTER_ID',
     default: 'Kubernetes',
-    type: nameValue('ID'),
+    type: clusterIdValue,
     sentence:
       'Id of the cluster: the first part of the names under which the control plane serves the pods of this node.',
     fromIstiod: true,
@@ -191,75 +126,7 @@ export const nodeSettingsTable = {
     sentence: 'Namespaces whose pods are never in the mesh, whatever their labels say; a comma alone means none.',
     fromIstiod: true,
   },
-  dnsCapture: {
-    group: rules,
-    env: 'AMBIENT_DNS_CAPTURE',
-    default: 'true',
-    type: booleanValue,
-    sentence:
-      'DNS questions of pods go to ztunnel; a pod may say otherwise by its annotation ambient.istio.io/dns-capture.',
-    fromIstiod: true,
-  },
-  ipv6: {
-    group: rules,
-    env: 'AMBIENT_IPV6',
-    default: 'true',
-    type: booleanValue,
-    sentence: 'Make rules for IPv6 too. Off for kernels without IPv6: then no program and no message is about it.',
-    fromIstiod: true,
-  },
-  nativeNftables: {
-    group: rules,
-    env: 'NATIVE_NFTABLES',
-    default: '',
-    type: optionalBooleanValue,
-    sentence:
-      'true: rules go to the kernel over netlink, and without nf_tables the agent is not ready. false: by iptables. Empty: over netlink where the kernel has nf_tables, else by iptables.',
-    fromIstiod: true,
-  },
-  forceIptablesBinary: {
-    group: rules,
-    env: 'FORCE_IPTABLES_BINARY',
-    default: '',
-    type: variantValue,
-    sentence: 'Which iptables to use, legacy or nft. Empty: the one in which the host has rules, else nft.',
-    fromIstiod: true,
-  },
-  reconcileOnStartup: {
-    group: rules,
-    env: 'AMBIENT_RECONCILE_POD_RULES_ON_STARTUP',
-    default: 'true',
-    type: booleanValue,
-    sentence:
-      'Chains in a pod that are called ISTIO_ and that nobody here knows are taken out as well. Rules of our own are always put right.',
-    fromIstiod: true,
-  },
-  probeAddress4: {
-    group: rules,
-    env: 'HOST_PROBE_SNAT_IP',
-    default: '169.254.7.127',
-    type: addressValue(4),
-    sentence:
-      "Source address that kubelet's probes get on their way to a pod in the mesh, so that they are not captured.",
-    fromIstiod: true,
-  },
-  probeAddress6: {
-    group: rules,
-    env: 'HOST_PROBE_SNAT_IPV6',
-    default: 'fd16:9254:7127:1337:ffff:ffff:ffff:ffff',
-    type: addressValue(16),
-    sentence: 'The same for IPv6.',
-    fromIstiod: true,
-  },
-  switchToHostNetns: {
-    group: rules,
-    env: 'ALLOW_SWITCH_TO_HOST_NS',
-    default: 'false',
-    type: booleanValue,
-    sentence:
-      "The rule for probes is made in the namespace of the host's process 1. Off: in the agent's own, for an agent on the host's network.",
-    fromIstiod: true,
-  },
+  ...ruleSettings,
   ztunnelSocket: {
     group: host,
     flag: 'ztunnel-uds-address',
@@ -357,23 +224,7 @@ export const nodeSettingsTable = {
     sentence: 'Port of /metrics; below 1 is off.',
     fromIstiod: true,
   },
-  logLevels: {
-    group: operating,
-    flag: 'log_output_level',
-    default: 'default:info',
-    type: logLevelsValue,
-    sentence:
-      'What is logged: SCOPE:LEVEL pairs, separated by commas; levels are debug, info, warn, error, fatal and none.',
-    fromIstiod: true,
-  },
-  logTarget: {
-    group: operating,
-    flag: 'log_target',
-    default: 'stdout',
-    type: nameValue('TARGET'),
-    sentence: 'Where logs go, one JSON object a line: stdout, stderr or a file to append to.',
-    fromIstiod: true,
-  },
+  ...toLogSettings(operating),
 } satisfies SettingsTable
 
 export type NodeSettings = SettingsOf<typeof nodeSettingsTable>

@@ -21,7 +21,7 @@ export interface CrashIo extends ProgramIo {
 }
 
 /** Reports what nobody caught and ends the process. */
-export function listenForCrashes(report: (error: unknown) => void): void {
+function listenForCrashes(report: (error: unknown) => void): void {
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.on(event, (error: unknown) => {
       report(error)
@@ -49,6 +49,14 @@ export function toProcessIo(): ProgramIo {
 export function readVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
   return (JSON.parse(text) as { version: string }).version
+}
+
+/** Runs a whole program against the real outside. */
+export async function runMain(run: (argv: readonly string[], io: CrashIo) => Promise<number>): Promise<void> {
+  const code = await run(process.argv.slice(2), { ...toProcessIo(), onCrash: listenForCrashes })
+  process.exitCode = code
+  // Whatever still holds the event loop is of no use any more; give stdout a moment.
+  setTimeout(() => process.exit(code), 500).unref()
 }
 
 /** A commander program that throws instead of ending the process and writes where it is told. */

@@ -3,7 +3,6 @@
 
 import { InvalidInput } from '../base/errors.js'
 import { parsePrefix } from '../base/ip.js'
-import { parseLogLevels, type LogLevels } from '../base/pino-log.js'
 import {
   booleanValue,
   durationValue,
@@ -17,6 +16,7 @@ import type { SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
 import { caSettings } from './ca-settings.js'
 import { controlSettings } from './control-settings.js'
 import { identitySettings, selectIdentityContradictions } from './identity-settings.js'
+import { clusterIdValue, objects, objectSettings, toLogSettings } from './shared-settings.js'
 
 /** A prefix of the given family, kept as text. */
 function prefixValue(bytes: 4 | 16, example: string): ValueType<string> {
@@ -31,8 +31,6 @@ function prefixValue(bytes: 4 | 16, example: string): ValueType<string> {
   }
 }
 
-const logLevelsValue: ValueType<LogLevels> = { label: 'LEVELS', parse: parseLogLevels }
-
 /** A DNS name without a leading or trailing dot, as Service host names end in it. */
 const domainValue: ValueType<string> = {
   label: 'DOMAIN',
@@ -44,56 +42,13 @@ const domainValue: ValueType<string> = {
   },
 }
 
-/** Cluster ids are the first segment of workload names; a slash in one would make those ambiguous. */
-const clusterIdValue: ValueType<string> = {
-  label: 'ID',
-  parse(text) {
-    if (text === '' || text.includes('/'))
-      throw new InvalidInput(`"${text}" is not a cluster id; it must be without a slash and not empty`)
-    return text
-  },
-}
-
-const objects = 'What is read'
 const listening = 'Listening'
 const answers = 'What is answered'
 const pushing = 'Pushing to clients'
 const operating = 'Pages, logs and the end'
 
 export const settingsTable = {
-  kubeconfig: {
-    group: objects,
-    flag: 'kubeconfig',
-    default: '',
-    type: textValue('FILE'),
-    sentence:
-      'Reach the API server as this kubeconfig file says. Without it, and without --files, with the credentials that Kubernetes gives to every pod.',
-    fromIstiod: true,
-  },
-  files: {
-    group: objects,
-    flag: 'files',
-    default: '',
-    type: textValue('DIR'),
-    sentence:
-      'Read manifests (.yaml, .yml, .json; subfolders too) from this folder, watched live, instead of an API server. Nothing is written back.',
-  },
-  kubernetesHost: {
-    group: objects,
-    env: 'KUBERNETES_SERVICE_HOST',
-    default: '',
-    type: textValue('HOST'),
-    sentence: 'Set by Kubernetes in every pod: where its API server is. Used without --kubeconfig and --files.',
-    fromIstiod: true,
-  },
-  kubernetesPort: {
-    group: objects,
-    env: 'KUBERNETES_SERVICE_PORT',
-    default: '443',
-    type: integerValue(1, 65_535),
-    sentence: 'The port that goes with it.',
-    fromIstiod: true,
-  },
+  ...objectSettings,
   clusterId: {
     group: objects,
     flag: 'clusterID',
@@ -359,23 +314,7 @@ export const settingsTable = {
     sentence: '/debug is served on --httpAddr too, not on --monitoringAddr alone.',
     fromIstiod: true,
   },
-  logLevels: {
-    group: operating,
-    flag: 'log_output_level',
-    default: 'default:info',
-    type: logLevelsValue,
-    sentence:
-      'What is logged: SCOPE:LEVEL pairs, separated by commas; levels are debug, info, warn, error, fatal and none.',
-    fromIstiod: true,
-  },
-  logTarget: {
-    group: operating,
-    flag: 'log_target',
-    default: 'stdout',
-    type: nameValue('TARGET'),
-    sentence: 'Where logs go, one JSON object a line: stdout, stderr or a file to append to.',
-    fromIstiod: true,
-  },
+  ...toLogSettings(operating),
 } satisfies SettingsTable
 
 export type Settings = SettingsOf<typeof settingsTable>
