@@ -263,6 +263,37 @@ describe('a real ztunnel beside our agent', () => {
     expect(await place.room.at('podA').carries('across')).toBe(true)
   })
 
+  maybe('keeps every proxy when the agent is killed, whatever it was at', async () => {
+    await open()
+    await place.startAgentProgram()
+    const ztunnel = await startZtunnel()
+    const { podA, podB } = place
+    for (const pod of [podA, podB]) place.putPod(pod, inMesh)
+    for (const pod of [podA, podB]) await place.untilMarked(pod, 'enabled')
+    await place.room.at('podA').call({ dst: addressOf('outside'), port: 80, keepAs: 'across' })
+    await place.killAgentProgram()
+    expect(await callOut()).toEqual(arrived())
+
+    place.deletePod(podB)
+    await place.startAgentProgram()
+    await expectServed(ztunnel, podA)
+    // As soon as anything is seen of the next enrolment the agent is gone.
+    const podC = place.addPod('pod-c', '10.244.3.5')
+    place.putPod(podC, inMesh)
+    await until(
+      () => Promise.resolve(hasRules(podC)),
+      () => 'rules in pod C',
+    )
+    await place.killAgentProgram()
+    await place.startAgentProgram()
+    await place.untilMarked(podC, 'enabled')
+    await expectServed(ztunnel, podA, podC)
+    await expectReady(ztunnel)
+    expect(listSockets(podC.netns)).toEqual(servedSockets)
+    expect([await started(ztunnel), await stopped(ztunnel)]).toEqual([3, 1])
+    expect(await place.room.at('podA').carries('across')).toBe(true)
+  })
+
   maybe('that cannot have a port in a pod gets there when the port is free, and other pods do not wait', async () => {
     await open()
     await place.startAgent()

@@ -2,10 +2,14 @@
 // A node with our agent on it, in this process and over real sockets: pods in real namespaces, a fake API server, a made-up /proc that shows the pods and the
 // real processes of this test, the plugin as a runtime runs it. ztunnels are started beside it by the test.
 
+import { spawn, type ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { systemClock } from '../../src/base/clock.js'
 import { parseSettings } from '../../src/base/settings.js'
 import { HttpKubeApi } from '../../src/kube/http-api.js'
@@ -20,7 +24,9 @@ import { addressOf, TrafficRoom } from '../support/traffic-room.js'
 import { localNode } from './local-ztunnel.js'
 import { until } from './ztunnel.js'
 
+const agentProgram = fileURLToPath(new URL('../../bin/addressd-node', import.meta.url))
 const ambientLabel = 'istio.io/dataplane-mode'
+const agentFlags = ['--node-name', localNode, '--health-addr', '127.0.0.1:0', '--monitoring-port', '0']
 export const inMesh = { [ambientLabel]: 'ambient' } as const
 
 /** Why this machine has no such node; undefined when it has. */
@@ -70,6 +76,8 @@ export class NodePlace {
   readonly #env: Readonly<Record<string, string>>
   #node: RunningNode | undefined
   #lastPid = 100
+  #program: ChildProcess | undefined
+  readonly #killProgram = (): void => void this.#program?.kill('SIGKILL')
 
   private constructor(room: TrafficRoom, env: Readonly<Record<string, string>>) {
     this.room = room
@@ -93,8 +101,6 @@ export class NodePlace {
     // Processes of the machine: 1 and a kubelet on the node's network, and this one, which is the agent's.
     place.#writeProcess(1, 'init', (room) => room.netns.node.path)
     place.#writeProcess(2, 'kubelet', (room) => room.netns.node.path)
-    place.showProcess(process.pid)
-    fs.symlinkSync(String(process.pid), path.join(place.#root, 'proc/self'))
     return place
   }
 
@@ -109,7 +115,9 @@ export class NodePlace {
 
   /** Lets the agent see a real process of this machine. */
   showProcess(pid: number): void {
-    fs.symlinkSync(`/proc/${pid}`, path.join(this.#root, `proc/${pid}`))
+    const shown = path.join(this.#root, `proc/${pid}`)
+    fs.rmSync(shown, { force: true })
+    fs.symlinkSync(`/proc/${pid}`, shown)
   }
 
   /** A pod without a way to the others. */
@@ -125,19 +133,11 @@ export class NodePlace {
 
   /** `env`: settings over those of the place. */
   async startAgent(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.#showAgent(process.pid)
     const { settings } = parseSettings({
       table: nodeSettingsTable,
-      argv: ['--node-name', localNode, '--health-addr', '127.0.0.1:0', '--monitoring-port', '0'],
-      env: {
-        KUBERNETES_SERVICE_HOST: '127.0.0.1',
-        ALLOW_SWITCH_TO_HOST_NS: 'true',
-        ADDRESSD_HOST_ROOT: '/',
-        ADDRESSD_HOST_PROC: path.join(this.#root, 'proc'),
-        ZTUNNEL_UDS_ADDRESS: this.zds,
-        CNI_AGENT_RUN_DIR: path.join(this.#root, 'run'),
-        ...this.#env,
-        ...env,
-      },
+      argv: agentFlags,
+      env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', ...this.#settings(), ...env },
       ownPrefix: 'ADDRESSD_',
     })
     this.#node = await startNode({
@@ -148,6 +148,39 @@ export class NodePlace {
       api: this.createApi(),
     })
     await this.#node.started
+  }
+
+  /** The same as a program of its own; resolves when it is ready for pods. */
+  async startAgentProgram(): Promise<void> {
+    const cluster = { name: 'c', cluster: { server: this.api.url } }
+    const context = { name: 'c', context: { cluster: 'c', user: 'c' } }
+    const kubeconfig = { clusters: [cluster], contexts: [context], users: [{ name: 'c', user: {} }] }
+    const file = path.join(this.#root, 'kubeconfig')
+    fs.writeFileSync(file, JSON.stringify({ apiVersion: 'v1', kind: 'Config', ...kubeconfig, 'current-context': 'c' }))
+    const program = spawn(process.execPath, [agentProgram, 'run', '--kubeconfig', file, ...agentFlags], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { PATH: process.env['PATH'], ...this.#settings() },
+    })
+    this.#program = program
+    process.once('exit', this.#killProgram)
+    this.#showAgent(program.pid ?? 0)
+    await new Promise<void>((resolve, reject) => {
+      const lines = createInterface({ input: program.stdout })
+      lines.on('line', (line) => {
+        if (line.includes('ready for pods and ztunnels')) resolve()
+      })
+      lines.on('close', () => reject(new Error('the agent ended before it was ready')))
+    })
+  }
+
+  /** Gives it no time for anything. Idempotent. */
+  async killAgentProgram(): Promise<void> {
+    process.removeListener('exit', this.#killProgram)
+    const program = this.#program
+    this.#program = undefined
+    if (program === undefined || program.exitCode !== null || program.signalCode !== null) return
+    program.kill('SIGKILL')
+    await once(program, 'exit')
   }
 
   /** Pods stay as they are. */
@@ -271,9 +304,29 @@ export class NodePlace {
 
   async close(): Promise<void> {
     await this.stopAgent()
+    await this.killAgentProgram()
     await this.api.stop()
     this.room.close()
     fs.rmSync(this.#root, { recursive: true, force: true })
+  }
+
+  #settings(): Readonly<Record<string, string>> {
+    return {
+      ALLOW_SWITCH_TO_HOST_NS: 'true',
+      ADDRESSD_HOST_ROOT: '/',
+      ADDRESSD_HOST_PROC: path.join(this.#root, 'proc'),
+      ZTUNNEL_UDS_ADDRESS: this.zds,
+      CNI_AGENT_RUN_DIR: path.join(this.#root, 'run'),
+      ...this.#env,
+    }
+  }
+
+  /** The agent looks for itself at `self`. */
+  #showAgent(pid: number): void {
+    const self = path.join(this.#root, 'proc/self')
+    fs.rmSync(self, { force: true })
+    fs.symlinkSync(String(pid), self)
+    this.showProcess(pid)
   }
 
   #runProcess({ uid, netns }: PlacedPod): void {
