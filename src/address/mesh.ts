@@ -6,7 +6,7 @@ import { isSameRow } from './equal.js'
 import type { Collection, Graph, Read } from '../collection/types.js'
 import type { Inputs } from '../kube/inputs.js'
 import { objectKey } from '../kube/records.js'
-import { defaultMeshConfig, parseMeshConfig, type MeshConfig } from '../kube/mesh-config.js'
+import { defaultMeshConfig, formatMeshConfigName, parseMeshConfig, type MeshConfig } from '../kube/mesh-config.js'
 import type { AddressOptions } from './options.js'
 
 /** The two names that nearly every workload depends on. */
@@ -26,9 +26,7 @@ export interface Mesh {
 export const meshKey = 'mesh'
 
 export function createMesh(graph: Graph, inputs: Inputs, options: AddressOptions): Mesh {
-  const { revision } = options
-  const name = revision === '' || revision === 'default' ? 'istio' : `istio-${revision}`
-  const mapKey = objectKey(options.clusterId, options.systemNamespace, name)
+  const mapKey = objectKey(options.clusterId, options.systemNamespace, formatMeshConfigName(options.revision))
   // A row that is always there: without a ConfigMap the defaults are a reading like any other, and can be the last good one.
   const anchor = graph.source<string>('mesh', Object.is)
   anchor.set(meshKey, meshKey)

@@ -8,7 +8,7 @@ import type { Logger } from '../base/log.js'
 import type { Feed } from './feed.js'
 import { Definitions } from './file-definitions.js'
 import { ManifestFolder, formatUnreadable, type Look } from './file-folder.js'
-import { formatMeshConfigName } from './file-object.js'
+import { formatMeshConfigName } from './mesh-config.js'
 import { kinds, type Inputs } from './inputs.js'
 import { join } from 'node:path'
 

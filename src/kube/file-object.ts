@@ -53,11 +53,6 @@ function isLegalName(kind: Kind, name: string): boolean {
     : name.length <= 253 && subdomain.test(name)
 }
 
-/** Name of the mesh ConfigMap for a revision; the empty revision and `default` have the plain one. */
-export function formatMeshConfigName(revision: string): string {
-  return revision === '' || revision === 'default' ? 'istio' : `istio-${revision}`
-}
-
 /** Judges and projects one item. Never throws for what the item holds. */
 export function readItem(item: ManifestItem, place: Place): Reading {
   const { value } = item

@@ -9,6 +9,7 @@ import type { KubeApi } from './api.js'
 import type { Feed } from './feed.js'
 import { kinds, type Inputs } from './inputs.js'
 import { createKubeMetrics, type KubeMetrics } from './kube-metrics.js'
+import { formatMeshConfigName } from './mesh-config.js'
 import type { Kind } from './records.js'
 import { Reflector } from './reflector.js'
 
@@ -38,11 +39,6 @@ export interface KubeFeedOptions {
 export interface KubeFeed extends Feed {
   /** The resourceVersion up to which a kind is in the inputs; empty when it was never listed. */
   seen(kind: Kind): string
-}
-
-/** Name of the ConfigMap that holds the mesh's settings. */
-export function formatMeshConfigName(revision: string): string {
-  return revision === '' || revision === 'default' ? 'istio' : `istio-${revision}`
 }
 
 /** Nothing is asked before run(). */

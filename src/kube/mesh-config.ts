@@ -5,6 +5,11 @@ import { InvalidInput, formatError } from '../base/errors.js'
 import type { Labels, LabelSelectorRecord } from './records.js'
 import { parseYaml } from './yaml.js'
 
+/** Name of the ConfigMap that holds the mesh's settings, for a revision of the control plane. */
+export function formatMeshConfigName(revision: string): string {
+  return revision === '' || revision === 'default' ? 'istio' : `istio-${revision}`
+}
+
 export type EntryVisibility = 'NONE' | 'NAMESPACE' | 'PUBLIC'
 
 export interface VisibilityPolicy {

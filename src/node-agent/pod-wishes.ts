@@ -4,8 +4,7 @@
 
 import type { Collection, Graph } from '../collection/types.js'
 import { isSameRecord, type Inputs } from '../kube/inputs.js'
-import { formatMeshConfigName } from '../kube/kube-feed.js'
-import { parseMeshConfig } from '../kube/mesh-config.js'
+import { formatMeshConfigName, parseMeshConfig } from '../kube/mesh-config.js'
 import {
   clusterKey,
   labelOf,
