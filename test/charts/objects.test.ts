@@ -5,21 +5,17 @@ import { afterAll, beforeAll, describe, expect } from '@jest/globals'
 import { join } from 'node:path'
 import { kinds } from '../../src/kube/inputs.js'
 import { resourceTypes } from '../../src/kube/resources.js'
-import { ClusterRoom, writeKubeconfig } from '../cluster/room.js'
+import { ClusterRoom } from '../cluster/room.js'
 import { apiServerStartTimeoutMs, startApiServer, type ApiServer } from '../support/apiserver.js'
 import { testWith } from '../support/optional.js'
-import { chart, namespace, readGolden, selectKind, valueSets, type Manifest } from './golden.js'
-import { toCollectionPath } from './paths.js'
+import { create, createKubeconfig, selectByAccess, type Wish } from './access.js'
+import { chart, namespace, readGolden, selectKind, valueSets } from './golden.js'
 
 const started = await startApiServer({ crdsFolder: join(chart, 'crds'), authorization: 'RBAC' })
 const testReal = testWith('api-server', 'unavailable' in started ? started.unavailable : undefined)
 const api = started as ApiServer
 
-async function create(object: Manifest, query = ''): Promise<{ status: number; warning: unknown; body: string }> {
-  const path = `${toCollectionPath(object)}?fieldValidation=Strict${query}`
-  const answer = await api.request('POST', path, object)
-  return { status: answer.status, warning: answer.headers['warning'], body: answer.body.toString() }
-}
+const account = { namespace, name: 'addressd' }
 
 beforeAll(async () => {
   if ('unavailable' in started) return
@@ -29,9 +25,9 @@ beforeAll(async () => {
     'pod-security.kubernetes.io/warn': 'restricted',
   }
   const ours = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels: standard } }
-  expect(await create(ours)).toMatchObject({ status: 201 })
+  expect(await create(api, ours)).toMatchObject({ status: 201 })
   for (const object of readGolden('defaults')) {
-    expect(await create(object)).toMatchObject({ status: 201, warning: undefined })
+    expect(await create(api, object)).toMatchObject({ status: 201, warning: undefined })
   }
 }, apiServerStartTimeoutMs)
 
@@ -44,7 +40,7 @@ describe('the objects', () => {
     testReal(`with the values "${set}" are taken without an unknown field and without a warning`, async () => {
       for (const object of readGolden(set)) {
         const fresh = { ...object, metadata: { ...object.metadata, name: `${object.metadata.name as string}-tried` } }
-        expect(await create(fresh, '&dryRun=All')).toMatchObject({ status: 201, warning: undefined })
+        expect(await create(api, fresh, '&dryRun=All')).toMatchObject({ status: 201, warning: undefined })
       }
     })
 
@@ -53,33 +49,10 @@ describe('the objects', () => {
       // The class is the cluster's to define.
       const { priorityClassName: _, ...rest } = spec
       const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: set, namespace }, spec: rest }
-      expect(await create(pod, '&dryRun=All')).toMatchObject({ status: 201, warning: undefined })
+      expect(await create(api, pod, '&dryRun=All')).toMatchObject({ status: 201, warning: undefined })
     })
   }
 })
-
-interface Wish {
-  readonly verb: string
-  readonly group?: string
-  readonly resource: string
-  readonly subresource?: string
-  readonly namespace?: string
-  readonly name?: string
-}
-
-async function isAllowed(wish: Wish): Promise<boolean> {
-  const answer = await api.request('POST', '/apis/authorization.k8s.io/v1/subjectaccessreviews', {
-    apiVersion: 'authorization.k8s.io/v1',
-    kind: 'SubjectAccessReview',
-    spec: {
-      user: `system:serviceaccount:${namespace}:addressd`,
-      groups: ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'],
-      resourceAttributes: wish,
-    },
-  })
-  expect(answer.status).toBe(201)
-  return answer.json().status.allowed
-}
 
 const networking = 'networking.istio.io'
 const security = 'security.istio.io'
@@ -153,20 +126,15 @@ const refused: readonly Wish[] = [
 
 describe('the account', () => {
   testReal('may do each thing that the program does', async () => {
-    const answers = await Promise.all(allowed.map(async (wish) => ({ ...wish, allowed: await isAllowed(wish) })))
-    expect(answers.filter((answer) => !answer.allowed)).toEqual([])
+    expect(await selectByAccess(api, account, allowed, false)).toEqual([])
   })
 
   testReal('may do none of what the program never does', async () => {
-    const answers = await Promise.all(refused.map(async (wish) => ({ ...wish, allowed: await isAllowed(wish) })))
-    expect(answers.filter((answer) => answer.allowed)).toEqual([])
+    expect(await selectByAccess(api, account, refused, true)).toEqual([])
   })
 
   testReal('is enough for the program to read everything and become ready, denied nothing', async () => {
-    const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts/addressd/token`
-    const { status } = (await api.request('POST', accounts, { spec: { expirationSeconds: 3600 } })).json()
-    const kubeconfigPath = join(api.folder, 'kubeconfig-of-chart')
-    writeKubeconfig(api.kubeconfigPath, kubeconfigPath, (config) => (config.users[0].user = { token: status.token }))
+    const kubeconfigPath = await createKubeconfig(api, account)
     const room = await ClusterRoom.open(api, undefined, { kubeconfigPath })
     try {
       await room.server.started

@@ -3,11 +3,11 @@
 // No controllers, no kubelets: a namespace that is deleted stays Terminating, nothing gives a pod its status but the test.
 
 import { spawn, type ChildProcess } from 'node:child_process'
-import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { generateKeyPairSync, randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer, type AddressInfo, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -273,16 +273,24 @@ function toBase64(text: string): string {
   return Buffer.from(text).toString('base64')
 }
 
+/** Below those that the kernel gives to whoever asks for any: nobody comes upon one between now and the start of the program that it is for. */
+const lowestPort = 20_000
+const highestPort = 32_000
+
 /** Ports of loopback that nobody listens on now. */
 async function toPorts(count: number): Promise<readonly number[]> {
-  const servers = Array.from({ length: count }, () => createServer())
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      server.listen(0, '127.0.0.1')
+  const servers: Server[] = []
+  while (servers.length < count) {
+    const server = createServer()
+    server.listen(randomInt(lowestPort, highestPort), '127.0.0.1')
+    try {
       await once(server, 'listening')
-      return (server.address() as AddressInfo).port
-    }),
-  )
+      servers.push(server)
+    } catch {
+      // Taken: another one.
+    }
+  }
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
   for (const server of servers) {
     server.close()
     await once(server, 'close')
