@@ -186,7 +186,7 @@ describe('the regular look', () => {
     [
       'a pod that ztunnel lost',
       (room) => {
-        const held = room.ztunnels.held() as Map<string, { close(): void }>
+        const held = room.ztunnels.held() as unknown as Map<string, { close(): void }>
         held.get('uid-web-2')?.close()
         held.delete('uid-web-2')
       },
