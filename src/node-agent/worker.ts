@@ -37,8 +37,8 @@ import {
   ensureNftProbesJob,
   listNftProbes,
   listNftProbesJob,
-  putNftProbe,
-  putNftProbeJob,
+  putNftProbes,
+  putNftProbesJob,
 } from './rules/probe-set-nft.js'
 
 const jobs: JobMap = {
@@ -55,7 +55,7 @@ const jobs: JobMap = {
   [removeIptablesJob]: removeIptables,
   [removeIptablesLeftoversJob]: removeLeftoversOfIptables,
   [ensureNftProbesJob]: ensureNftProbes,
-  [putNftProbeJob]: putNftProbe,
+  [putNftProbesJob]: putNftProbes,
   [dropNftProbesJob]: dropNftProbes,
   [listNftProbesJob]: listNftProbes,
   [destroyNftProbesJob]: destroyNftProbes,

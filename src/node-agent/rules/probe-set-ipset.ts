@@ -67,9 +67,11 @@ export class IpsetStore {
     return changed
   }
 
-  async put({ ip, uid }: ProbeEntry): Promise<void> {
+  async put(entries: readonly ProbeEntry[]): Promise<void> {
     // Replaces the comment of an entry that is there, in one step.
-    await this.#restore([`add ${probeSetNames[familyOf(ip)]} ${ip} comment "${uid}" -exist`])
+    await this.#restore(
+      entries.map(({ ip, uid }) => `add ${probeSetNames[familyOf(ip)]} ${ip} comment "${uid}" -exist`),
+    )
   }
 
   async drop(ips: readonly string[]): Promise<void> {

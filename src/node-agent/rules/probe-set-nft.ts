@@ -48,7 +48,7 @@ export interface ProbeEntry {
 }
 
 export const ensureNftProbesJob = 'probes/nft-ensure' as JobKey<HostRuleOptions, { readonly changed: boolean }>
-export const putNftProbeJob = 'probes/nft-put' as JobKey<ProbeEntry, undefined>
+export const putNftProbesJob = 'probes/nft-put' as JobKey<readonly ProbeEntry[], undefined>
 export const dropNftProbesJob = 'probes/nft-drop' as JobKey<readonly string[], undefined>
 export const listNftProbesJob = 'probes/nft-list' as JobKey<undefined, readonly ProbeEntry[]>
 export const destroyNftProbesJob = 'probes/nft-destroy' as JobKey<undefined, undefined>
@@ -99,11 +99,15 @@ export function ensureNftProbes(place: WorkerPlace, options: HostRuleOptions): P
   })
 }
 
-/** The address is this pod's from now on. An element that is there keeps its comment when added again, so it is taken out in between. */
-export function putNftProbe(place: WorkerPlace, { ip, uid }: ProbeEntry): Promise<undefined> {
+/** The addresses are these pods' from now on. An element that is there keeps its comment when added again, so it is taken out in between. */
+export function putNftProbes(place: WorkerPlace, entries: readonly ProbeEntry[]): Promise<undefined> {
   return withHost(place, async ({ kernel }) => {
-    const plain = toElement(elementType.add, ip)
-    await kernel.commit([plain, toElement(elementType.remove, ip), toElement(elementType.add, ip, uid)])
+    const messages = entries.flatMap(({ ip, uid }) => [
+      toElement(elementType.add, ip),
+      toElement(elementType.remove, ip),
+      toElement(elementType.add, ip, uid),
+    ])
+    await kernel.commit(messages)
     return undefined
   })
 }

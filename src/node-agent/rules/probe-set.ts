@@ -11,6 +11,7 @@ import type { NetnsWorkers } from '../netns/workers.js'
 import type { ChosenBackend } from './backend-choice.js'
 import type { HostRuleOptions } from './host-rules.js'
 import type { CommandRecord } from './iptables-command.js'
+import { type Failures, JoinedTurns } from './joined-turns.js'
 import { findKubeletUid } from './kubelet-uid.js'
 import { IpsetStore } from './probe-set-ipset.js'
 import {
@@ -19,7 +20,7 @@ import {
   dropNftProbesJob,
   ensureNftProbesJob,
   listNftProbesJob,
-  putNftProbeJob,
+  putNftProbesJob,
 } from './probe-set-nft.js'
 
 export interface ProbeSetOptions {
@@ -42,7 +43,8 @@ export interface ProbeSetOptions {
 /** What a backend can do. `list` gives canonical addresses; what is not there is no error for `drop`, or a Retryable one. */
 interface ProbeStore {
   ensure(rule: HostRuleOptions): Promise<boolean>
-  put(entry: ProbeEntry): Promise<void>
+  /** No address comes twice. When it fails, some may be there. */
+  put(entries: readonly ProbeEntry[]): Promise<void>
   drop(ips: readonly string[]): Promise<void>
   list(): Promise<readonly ProbeEntry[]>
   destroy(): Promise<void>
@@ -60,8 +62,8 @@ export function createProbeSet(options: ProbeSetOptions): ProbeSet {
 class HostProbeSet implements ProbeSet {
   readonly #options: ProbeSetOptions
   readonly #store: ProbeStore
+  readonly #turns = new JoinedTurns()
   #kubeletUid: number | undefined
-  #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: ProbeSetOptions, store: ProbeStore) {
     this.#options = options
@@ -70,41 +72,26 @@ class HostProbeSet implements ProbeSet {
   }
 
   ensure(): Promise<void> {
-    return this.#inTurn(() => this.#ensure())
+    return this.#turns.run(() => this.#ensure())
   }
 
   async put(ip: string, uid: string): Promise<void> {
     const entry = { ip: toCanonical(ip), uid: checkUid(uid) }
     if (this.#isOff(entry.ip)) return
-    await this.#inTurn(async () => {
-      try {
-        await this.#store.put(entry)
-      } catch {
-        // Somebody took the set away, or made it so that it cannot hold this: mended, it can. Otherwise this fails again and says why.
-        await this.#ensure()
-        await this.#store.put(entry)
-      }
-    })
+    await this.#turns.join(entry, this.#putAll)
   }
 
   async remove(uid: string): Promise<void> {
-    await this.#inTurn(async () => {
-      try {
-        await this.#drop(uid)
-      } catch (error) {
-        if (!(error instanceof Retryable)) throw error
-        // Somebody was faster with one of them: what is left is looked for again.
-        await this.#drop(uid)
-      }
-    })
+    // An object of its own: two that ask for the same pod are two.
+    await this.#turns.join({ uid }, this.#removeAll)
   }
 
   list(): Promise<ReadonlyMap<string, string>> {
-    return this.#inTurn(async () => new Map((await this.#store.list()).map(({ ip, uid }) => [ip, uid])))
+    return this.#turns.run(async () => new Map((await this.#store.list()).map(({ ip, uid }) => [ip, uid])))
   }
 
   destroy(): Promise<void> {
-    return this.#inTurn(() => this.#store.destroy())
+    return this.#turns.run(() => this.#store.destroy())
   }
 
   async #ensure(): Promise<void> {
@@ -115,20 +102,51 @@ class HostProbeSet implements ProbeSet {
     if (changed) log.info({ kubeletUid }, 'probe set and rule of the host were made or mended')
   }
 
-  async #drop(uid: string): Promise<void> {
+  readonly #putAll = async (entries: readonly ProbeEntry[]): Promise<Failures<ProbeEntry>> => {
+    // Of an address that is given to two pods, the later one counts.
+    const latest = [...new Map(entries.map((entry) => [entry.ip, entry])).values()]
+    try {
+      await this.#store.put(latest)
+      return new Map()
+    } catch {
+      // Somebody took the set away, or made it so that it cannot hold these: mended, it can. Otherwise it fails again and says why, each for itself.
+      const failures = new Map<ProbeEntry, unknown>()
+      const fail = (ip: string, error: unknown): void => {
+        for (const entry of entries) if (entry.ip === ip) failures.set(entry, error)
+      }
+      try {
+        await this.#ensure()
+      } catch (error) {
+        for (const { ip } of latest) fail(ip, error)
+        return failures
+      }
+      for (const entry of latest) await this.#store.put([entry]).catch((error: unknown) => fail(entry.ip, error))
+      return failures
+    }
+  }
+
+  readonly #removeAll = async (
+    asked: readonly { readonly uid: string }[],
+  ): Promise<Failures<{ readonly uid: string }>> => {
+    const uids = new Set(asked.map(({ uid }) => uid))
+    try {
+      await this.#drop(uids)
+    } catch (error) {
+      if (!(error instanceof Retryable)) throw error
+      // Somebody was faster with one of them: what is left is looked for again.
+      await this.#drop(uids)
+    }
+    return new Map()
+  }
+
+  async #drop(uids: ReadonlySet<string>): Promise<void> {
     const entries = await this.#store.list()
-    await this.#store.drop(entries.filter((entry) => entry.uid === uid).map(({ ip }) => ip))
+    await this.#store.drop(entries.filter(({ uid }) => uids.has(uid)).map(({ ip }) => ip))
   }
 
   /** With IPv6 off an IPv6 address needs no exemption, for nothing of it is captured. */
   #isOff(ip: string): boolean {
     return ip.includes(':') && !this.#options.ipv6
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(work)
-    this.#last = turn.catch(() => undefined)
-    return turn
   }
 }
 
@@ -146,8 +164,8 @@ class NftStore implements ProbeStore {
     return (await this.#workers.run(ensureNftProbesJob, { netns: this.#netns, args })).changed
   }
 
-  async put(args: ProbeEntry): Promise<void> {
-    await this.#workers.run(putNftProbeJob, { netns: this.#netns, args })
+  async put(args: readonly ProbeEntry[]): Promise<void> {
+    await this.#workers.run(putNftProbesJob, { netns: this.#netns, args })
   }
 
   async drop(args: readonly string[]): Promise<void> {
