@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `npm run bench [-- --quick]`: installs what is missing, builds, compiles test/bench beside the packages and runs it. Prints one table; a full
+// `npm run bench [-- --quick] [PART...]`: installs what is missing, builds, compiles test/bench beside the packages and runs it. Prints one table; a full
 // run writes docs/BENCH.md. Linux only: figures come from /proc.
 
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, installMissing, requireNode, root } from './prepare.mjs'
 
@@ -34,8 +34,9 @@ for (const folder of ['test/bench', 'test/support']) {
   }
 }
 // Read by the support code, relative to itself.
-const cluster = join(root, 'test/cluster')
-if (existsSync(cluster)) symlinkSync(cluster, join(out, 'test/cluster'))
+for (const folder of ['test/cluster', 'scripts', 'native', 'build', 'dist']) {
+  symlinkSync(join(root, folder), join(out, folder))
+}
 
 const { status } = spawnSync(process.execPath, [join(out, 'test/bench/bench.js'), ...process.argv.slice(2)], {
   stdio: 'inherit',

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { loadProtos } from '../../src/wire/protos.js'
 import { selectClient, readAll } from './clients.js'
 import { measureEncoding } from './encode-cost.js'
-import { measureNode } from './node.js'
+import { selectNodeParts } from './node.js'
 import { readRssMb, selectMedian } from './programs.js'
 import { startFilledApi } from './real-api.js'
 import { formatPage, formatTable, type Row } from './report.js'
@@ -322,15 +322,18 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   tls: measureTls,
   '10k': measureMesh10k,
   ...(quick ? {} : { '50k': measureMesh50k, real: measureRealApi }),
-  node: () => measureNode(add, quick),
+  ...selectNodeParts(add, quick),
 }
 const named = process.argv.slice(2).filter((word) => !word.startsWith('--'))
-const unknown = named.find((name) => !Object.hasOwn(parts, name))
+const isPart = (name: string, part: string): boolean => part === name || part.startsWith(`${name}-`)
+const unknown = named.find((name) => !Object.keys(parts).some((part) => isPart(name, part)))
 if (unknown !== undefined) {
   console.error(`no part ${unknown}; there are ${Object.keys(parts).join(', ')}`)
   process.exit(2)
 }
-for (const [name, measure] of Object.entries(parts)) if (named.length === 0 || named.includes(name)) await measure()
+for (const [part, measure] of Object.entries(parts)) {
+  if (named.length === 0 || named.some((name) => isPart(name, part))) await measure()
+}
 
 const page = formatPage(rows, {
   cpu: cpus()[0]?.model ?? 'unknown',

@@ -15,6 +15,8 @@ export interface Sizes {
   readonly netns: number
   /** Pods that come at once. */
   readonly pods: number
+  /** Pods that come through the plugin. */
+  readonly spare: number
 }
 
 type Add = (row: Row) => void

@@ -36,10 +36,11 @@ export function runPlugin(
   env: Readonly<Record<string, string>>,
   stdin: string | Uint8Array,
   program: string = pluginProgram,
+  args: readonly string[] = [],
 ): Promise<PluginRun> {
   return new Promise((resolve, reject) => {
     const from = performance.now()
-    const child = spawn(program, [], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+    const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
     const out: Buffer[] = []
     const err: Buffer[] = []
     child.stdout.on('data', (part: Buffer) => out.push(part))
