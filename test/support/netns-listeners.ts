@@ -29,18 +29,7 @@ export class NetnsListeners {
 
   /** All ports in the namespace of the descriptor, or none. Throws SocketError when one is taken. */
   open(netns: number): void {
-    const fds: number[] = []
-    const home = openSync('/proc/thread-self/ns/net', 'r')
-    try {
-      setNetns(netns)
-      for (const port of ztunnelPorts) fds.push(listenOn(port))
-    } catch (error) {
-      fds.forEach((fd) => closeSync(fd))
-      throw error
-    } finally {
-      setNetns(home)
-      closeSync(home)
-    }
+    const fds = listenInside(netns, ztunnelPorts)
     this.#servers.set(
       netns,
       fds.map((fd, i) => {
@@ -58,6 +47,23 @@ export class NetnsListeners {
   close(netns: number): void {
     for (const server of this.#servers.get(netns) ?? []) server.close()
     this.#servers.delete(netns)
+  }
+}
+
+/** Listening sockets, all of them or none, in the namespace of the descriptor. Throws SocketError when a port is taken. */
+export function listenInside(netns: number, ports: readonly number[]): readonly number[] {
+  const fds: number[] = []
+  const home = openSync('/proc/thread-self/ns/net', 'r')
+  try {
+    setNetns(netns)
+    for (const port of ports) fds.push(listenOn(port))
+    return fds
+  } catch (error) {
+    fds.forEach((fd) => closeSync(fd))
+    throw error
+  } finally {
+    setNetns(home)
+    closeSync(home)
   }
 }
 

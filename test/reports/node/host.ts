@@ -173,27 +173,32 @@ export class Host {
       { pid: 1, netns: 'host', podUid: '', started: 0, name: 'init' },
       { pid: 2, netns: 'host', podUid: '', started: 0, name: 'kubelet' },
     ]
-    for (const { pid, netns, podUid, started, name } of [
-      ...fixed,
-      ...this.#processes.map((p) => ({ ...p, name: 'app' })),
-    ]) {
-      const folder = this.at(`proc/${pid}`)
-      fs.mkdirSync(path.join(folder, 'ns'), { recursive: true })
-      const target = this.#netns.get(netns)?.path ?? '/nowhere'
-      fs.symlinkSync(target, path.join(folder, 'ns/net'))
-      // Field 22 is the start; what stands before it means nothing here.
-      const zeros = Array.from({ length: 18 }, () => '0').join(' ')
-      fs.writeFileSync(path.join(folder, 'stat'), `${pid} (${name}) S ${zeros} ${started} 0 0\n`)
-      const pod = podUid.replaceAll('-', '_')
-      const slice =
-        podUid === ''
-          ? '0::/init.scope\n'
-          : `0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod${pod}.slice/cri-containerd-${'c'.repeat(56)}${String(pid).padStart(8, '0')}.scope\n`
-      fs.writeFileSync(path.join(folder, 'cgroup'), slice)
-      fs.writeFileSync(path.join(folder, 'comm'), `${name}\n`)
-      fs.writeFileSync(path.join(folder, 'cmdline'), `/usr/bin/${name}\0`)
-      fs.writeFileSync(path.join(folder, 'status'), `Name:\t${name}\nUid:\t0\t0\t0\t0\n`)
-    }
+    for (const process of fixed) this.#writeProcess(process)
+    for (const process of this.#processes) this.addProcess(process)
+  }
+
+  /** One more, beside those that are there. */
+  addProcess(process: HostProcess): void {
+    this.#writeProcess({ ...process, name: 'app' })
+  }
+
+  #writeProcess({ pid, netns, podUid, started, name }: HostProcess & { readonly name: string }): void {
+    const folder = this.at(`proc/${pid}`)
+    fs.mkdirSync(path.join(folder, 'ns'), { recursive: true })
+    const target = this.#netns.get(netns)?.path ?? '/nowhere'
+    fs.symlinkSync(target, path.join(folder, 'ns/net'))
+    // Field 22 is the start; what stands before it means nothing here.
+    const zeros = Array.from({ length: 18 }, () => '0').join(' ')
+    fs.writeFileSync(path.join(folder, 'stat'), `${pid} (${name}) S ${zeros} ${started} 0 0\n`)
+    const pod = podUid.replaceAll('-', '_')
+    const slice =
+      podUid === ''
+        ? '0::/init.scope\n'
+        : `0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod${pod}.slice/cri-containerd-${'c'.repeat(56)}${String(pid).padStart(8, '0')}.scope\n`
+    fs.writeFileSync(path.join(folder, 'cgroup'), slice)
+    fs.writeFileSync(path.join(folder, 'comm'), `${name}\n`)
+    fs.writeFileSync(path.join(folder, 'cmdline'), `/usr/bin/${name}\0`)
+    fs.writeFileSync(path.join(folder, 'status'), `Name:\t${name}\nUid:\t0\t0\t0\t0\n`)
   }
 
   /** The node's tools, each behind a script that writes down its call. */
