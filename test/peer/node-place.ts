@@ -22,6 +22,7 @@ import { findPlugin, pluginProgram, runPlugin, type PluginRun } from '../support
 import type { TestNetns } from '../support/test-netns.js'
 import { addressOf, TrafficRoom } from '../support/traffic-room.js'
 import { localNode } from './local-ztunnel.js'
+import { MadeUpProc } from './made-up-proc.js'
 import { until } from './ztunnel.js'
 
 const agentProgram = fileURLToPath(new URL('../../bin/addressd-node', import.meta.url))
@@ -43,29 +44,6 @@ export interface PlacedPod {
   readonly namespace?: string
 }
 
-/** The sockets of a pod that ztunnel serves completely. */
-export const servedSockets = [
-  'tcp *:15001',
-  'tcp *:15006',
-  'tcp *:15008',
-  'tcp 127.0.0.1:15053',
-  'tcp [::1]:15053',
-  'udp 127.0.0.1:15053',
-  'udp [::1]:15053',
-] as const
-
-/** Sockets of ztunnel in a namespace, as `ss` lists them, sorted; each as often as it is open. */
-export function listSockets(netns: TestNetns): readonly string[] {
-  return netns
-    .run(['ss', '-Hlntu'])
-    .split('\n')
-    .flatMap((line) => {
-      const [protocol = '', , , , local = ''] = line.trim().split(/\s+/)
-      return /:150\d\d$/.test(local) ? [`${protocol} ${local}`] : []
-    })
-    .sort()
-}
-
 export class NodePlace {
   readonly api = new FakeApiServer()
   readonly log = new LogBook()
@@ -73,15 +51,17 @@ export class NodePlace {
   readonly podA: PlacedPod
   readonly podB: PlacedPod
   readonly #root = fs.mkdtempSync(path.join(os.tmpdir(), 'adp-'))
+  readonly #proc: MadeUpProc
   readonly #env: Readonly<Record<string, string>>
   #node: RunningNode | undefined
-  #lastPid = 100
   #program: ChildProcess | undefined
   readonly #killProgram = (): void => void this.#program?.kill('SIGKILL')
 
   private constructor(room: TrafficRoom, env: Readonly<Record<string, string>>) {
     this.room = room
     this.#env = env
+    fs.mkdirSync(path.join(this.#root, 'run'))
+    this.#proc = new MadeUpProc(path.join(this.#root, 'proc'), room.netns.node)
     const toPod = (place: 'podA' | 'podB', name: string): PlacedPod => ({
       name,
       uid: randomUUID(),
@@ -97,10 +77,6 @@ export class NodePlace {
     const place = new NodePlace(await TrafficRoom.open('peer'), env)
     await place.api.start()
     place.api.upsert({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default', uid: 'uid-of-default' } })
-    for (const folder of ['proc', 'run']) fs.mkdirSync(path.join(place.#root, folder))
-    // Processes of the machine: 1 and a kubelet on the node's network, and this one, which is the agent's.
-    place.#writeProcess(1, 'init', (room) => room.netns.node.path)
-    place.#writeProcess(2, 'kubelet', (room) => room.netns.node.path)
     return place
   }
 
@@ -115,9 +91,7 @@ export class NodePlace {
 
   /** Lets the agent see a real process of this machine. */
   showProcess(pid: number): void {
-    const shown = path.join(this.#root, `proc/${pid}`)
-    fs.rmSync(shown, { force: true })
-    fs.symlinkSync(`/proc/${pid}`, shown)
+    this.#proc.show(pid)
   }
 
   /** A pod without a way to the others. */
@@ -133,7 +107,7 @@ export class NodePlace {
 
   /** `env`: settings over those of the place. */
   async startAgent(env: Readonly<Record<string, string>> = {}): Promise<void> {
-    this.#showAgent(process.pid)
+    this.#proc.showAgent(process.pid)
     const { settings } = parseSettings({
       table: nodeSettingsTable,
       argv: agentFlags,
@@ -163,7 +137,7 @@ export class NodePlace {
     })
     this.#program = program
     process.once('exit', this.#killProgram)
-    this.#showAgent(program.pid ?? 0)
+    this.#proc.showAgent(program.pid ?? 0)
     await new Promise<void>((resolve, reject) => {
       const lines = createInterface({ input: program.stdout })
       lines.on('line', (line) => {
@@ -314,44 +288,14 @@ export class NodePlace {
     return {
       ALLOW_SWITCH_TO_HOST_NS: 'true',
       ADDRESSD_HOST_ROOT: '/',
-      ADDRESSD_HOST_PROC: path.join(this.#root, 'proc'),
+      ADDRESSD_HOST_PROC: this.#proc.root,
       ZTUNNEL_UDS_ADDRESS: this.zds,
       CNI_AGENT_RUN_DIR: path.join(this.#root, 'run'),
       ...this.#env,
     }
   }
 
-  /** The agent looks for itself at `self`. */
-  #showAgent(pid: number): void {
-    const self = path.join(this.#root, 'proc/self')
-    fs.rmSync(self, { force: true })
-    fs.symlinkSync(String(pid), self)
-    this.showProcess(pid)
-  }
-
   #runProcess({ uid, netns }: PlacedPod): void {
-    this.#lastPid += 1
-    this.#writeProcess(this.#lastPid, 'app', () => netns.path, uid)
-  }
-
-  #writeProcess(pid: number, name: string, netns: (room: TrafficRoom) => string, podUid?: string): void {
-    const folder = path.join(this.#root, `proc/${pid}`)
-    fs.mkdirSync(path.join(folder, 'ns'), { recursive: true })
-    fs.symlinkSync(netns(this.room), path.join(folder, 'ns/net'))
-    // Field 22 is the start; what stands before it means nothing here.
-    const zeros = Array.from({ length: 18 }, () => '0').join(' ')
-    const slice = `kubepods-besteffort-pod${podUid?.replaceAll('-', '_')}.slice`
-    const group =
-      podUid === undefined
-        ? 'init.scope'
-        : `kubepods.slice/${slice}/cri-containerd-${String(pid).padStart(64, 'c')}.scope`
-    const files = {
-      stat: `${pid} (${name}) S ${zeros} ${pid} 0 0\n`,
-      cgroup: `0::/${group}\n`,
-      comm: `${name}\n`,
-      cmdline: `/usr/bin/${name}\0`,
-      status: `Name:\t${name}\nUid:\t0\t0\t0\t0\n`,
-    }
-    for (const [file, text] of Object.entries(files)) fs.writeFileSync(path.join(folder, file), text)
+    this.#proc.addPodProcess(uid, netns)
   }
 }

@@ -19,12 +19,13 @@ import { parsePodOverrides } from '../../../src/node-agent/rules/overrides.js'
 import { createProcesses } from '../../../src/node-agent/zds/processes.js'
 import { createZdsServer, type ZdsServer } from '../../../src/node-agent/zds/server.js'
 import { LocalZtunnels } from '../../peer/local-ztunnel.js'
-import { listSockets } from '../../peer/node-place.js'
+import { listSockets } from '../../peer/served-sockets.js'
 import { until, type Ztunnel } from '../../peer/ztunnel.js'
 import { probeAddress4, probeAddress6 } from '../../support/packet-room.js'
 import { createTestNetworks, type TestNetns } from '../../support/test-netns.js'
 import { ZdsTap } from '../../support/zds-tap.js'
 import type { Entry, RecordedConversation } from './zds-agent.js'
+import { listRecorded, listTapped } from './zds-transcript.js'
 
 /** What such a recording has beside the messages. */
 interface BothEntry extends Entry {
@@ -304,59 +305,15 @@ class BothPlayer {
     await until(isSo, () => what, 10_000).catch((error: unknown) => this.#differences.push(formatError(error)))
   }
 
-  /** Message by message; adds and keeps of a snapshot in any order, repetitions once. */
   #compareMessages(): void {
-    const names = [
-      ...new Set(this.#recorded.conversation.flatMap(({ conn, dir }) => (dir !== undefined && conn) || [])),
-    ]
-    const recorded = names.map((name) => normalize(toRecordedMessages(this.#recorded.conversation, name)))
     const podOf = (inode: bigint): string =>
       [...this.#places].find(([, { handle }]) => handle.inode === inode)?.[0] ?? String(inode)
-    const got = this.#tap.conversations.map((said) =>
-      normalize(
-        said.map(({ kind, uid, hex, inodes, refused }) => ({
-          about: uid,
-          isEnd: kind === 'snapshotSent',
-          text: `${hex} [${inodes.map(podOf).join()}] ${refused === undefined ? 'unanswered' : refused ? 'no' : 'yes'}`,
-        })),
-      ),
-    )
+    const recorded = listRecorded(this.#recorded.conversation)
+    const got = listTapped(this.#tap.conversations, podOf)
     if (JSON.stringify(got) !== JSON.stringify(recorded)) {
       this.#differences.push(`said ${JSON.stringify(got)} instead of ${JSON.stringify(recorded)}`)
     }
   }
-}
-
-interface Message {
-  readonly about: string
-  readonly isEnd: boolean
-  readonly text: string
-}
-
-function toRecordedMessages(conversation: readonly Entry[], name: string): readonly Message[] {
-  const mine = conversation.filter(({ conn, dir }) => conn === name && dir !== undefined)
-  // The greeting has no answer; each message of the agent has one.
-  const answers = mine.filter(({ dir, message }) => dir === 'ztunnel->agent' && message?.ack !== undefined)
-  return mine
-    .filter(({ dir }) => dir === 'agent->ztunnel')
-    .map(({ hex, fdOf = [], message }, at) => {
-      const error = answers[at]?.message?.ack?.error
-      const uid = Object.values((message ?? {}) as Record<string, { readonly uid?: string }>)[0]?.uid ?? ''
-      const answer = error === undefined ? 'unanswered' : error === '' ? 'yes' : 'no'
-      return { about: uid, isEnd: hex === '1a00', text: `${hex} [${fdOf.join()}] ${answer}` }
-    })
-}
-
-function normalize(messages: readonly Message[]): readonly string[] {
-  const last = new Map<string, string>()
-  const once = messages.filter(({ about, text, isEnd }) => {
-    if (!isEnd && last.get(about) === text) return false
-    last.set(about, text)
-    return true
-  })
-  const end = once.findIndex(({ isEnd }) => isEnd)
-  const texts = once.map(({ text }) => text)
-  return [...texts.slice(0, Math.max(end, 0)).sort(), ...texts.slice(Math.max(end, 0))]
 }
 
 function optionsOf({ namespace, name }: PodIdentity): ReturnType<typeof parsePodOverrides>['options'] {

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatError } from '../../../src/base/errors.js'
 import type { NetnsWorkers } from '../../../src/node-agent/netns/workers.js'
-import { listSockets } from '../../peer/node-place.js'
+import { listSockets } from '../../peer/served-sockets.js'
 import { until } from '../../peer/ztunnel.js'
 import type { TestBackend } from '../../support/rule-backends.js'
 import { addressOf, type Place } from '../../support/traffic-room.js'
