@@ -84,7 +84,7 @@ export interface Ztunnels {
   add(pod: PodIdentity, netns: Netns, signal?: AbortSignal): Promise<void>
   /** Tells all; resolves when all acknowledged (a no counts as one). Without connections it resolves. Rejects with Retryable. */
   remove(uid: string, signal?: AbortSignal): Promise<void>
-  /** What the newest one acknowledged and still holds, as far as we know: uid to namespace. */
+  /** What the newest one whose snapshot is at its end acknowledged and still holds, as far as we know: uid to namespace. */
   held(): ReadonlyMap<string, Netns | undefined>
 }
 

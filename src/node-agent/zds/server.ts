@@ -131,7 +131,9 @@ class Server implements ZdsServer, ConnectionOwner {
   }
 
   held(): ReadonlyMap<string, Netns | undefined> {
-    return this.#target()?.holdings.list() ?? new Map<string, Netns | undefined>()
+    // One that is just taking its snapshot has yet to say what it holds, and may never do so.
+    const told = this.#greeted.findLast(({ isSuspect, state }) => !isSuspect && state === 'serving') ?? this.#target()
+    return told?.holdings.list() ?? new Map<string, Netns | undefined>()
   }
 
   select(): readonly ZdsPod[] {

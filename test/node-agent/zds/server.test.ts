@@ -101,6 +101,20 @@ describe('a ZDS server', () => {
     expect(kinds(newer)).toEqual(['add uid-1', 'snapshotSent', 'add uid-2', 'del uid-1'])
   })
 
+  test('goes by what the older ztunnel holds while the newer one is silent about its snapshot', async () => {
+    room.want(toPod(1))
+    await room.open().readyZtunnel()
+    const newer = room.script()
+    await newer.say('0801')
+    await newer.next()
+    expect([...room.server.held().keys()]).toEqual(['uid-1'])
+    await newer.say('0a00')
+    await newer.next()
+    await newer.say('0a00')
+    await room.until(() => room.server.ready === 2)
+    expect([...room.server.held().keys()]).toEqual(['uid-1'])
+  })
+
   test('turns to the older ztunnel when the newer leaves [1.8]', async () => {
     const older = await room.open().readyZtunnel()
     const newer = await room.readyZtunnel()
