@@ -53,6 +53,7 @@ export function parseEnablementSelectors(text: string): readonly EnablementSelec
     const what = `enablement selector ${i + 1}`
     const entry = item ?? {}
     if (typeof entry !== 'object' || Array.isArray(entry)) throw new InvalidInput(`${what} must be an object`)
+    refuseOthers(entry, ['podSelector', 'namespaceSelector'], what)
     const { podSelector, namespaceSelector } = entry as { podSelector?: unknown; namespaceSelector?: unknown }
     return {
       pod: toCheckedSelector(podSelector, `${what}, podSelector`),
@@ -73,7 +74,14 @@ function parseText(text: string): unknown {
   return parse(text, { version: '1.1', uniqueKeys: false, logLevel: 'error' })
 }
 
+/** A misspelt key would be an absent selector, and that one matches every pod of the node. */
+function refuseOthers(value: object, known: readonly string[], what: string): void {
+  const other = Object.keys(value).find((key) => !known.includes(key))
+  if (other !== undefined) throw new InvalidInput(`${what}: ${JSON.stringify(other)} is none of ${known.join(', ')}`)
+}
+
 function toCheckedSelector(value: unknown, what: string): LabelSelectorRecord {
+  if (typeof value === 'object' && value !== null) refuseOthers(value, ['matchLabels', 'matchExpressions'], what)
   const selector = toLabelSelector(value, what)
   try {
     checkSelector(selector)

@@ -24,6 +24,17 @@ describe('the text of the selectors', () => {
     ).toThrow(/^enablement selector 2, namespaceSelector: .*Bogus/)
   })
 
+  test('a key that is misspelt is refused: left out, it would match every pod', () => {
+    const texts = {
+      '- podSelecter: {}': 'enablement selector 1: "podSelecter" is none of podSelector, namespaceSelector',
+      '- podSelector: {matchLabel: {a: b}}':
+        'enablement selector 1, podSelector: "matchLabel" is none of matchLabels, matchExpressions',
+    }
+    for (const [text, message] of Object.entries(texts)) {
+      expect(() => parseEnablementSelectors(text)).toThrow(new InvalidInput(message))
+    }
+  })
+
   test('an empty entry matches everything, one for namespaces alone every pod in them', () => {
     const view = { name: 'shop', labels: ambient, excluded: false, discovered: true }
     const verdictBy = (text: string): boolean =>
