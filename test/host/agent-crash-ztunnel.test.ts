@@ -2,12 +2,15 @@
 // ztunnels that are killed, started again, run beside each other or never answer; an agent that is stopped in peace; what it has open after many pods came
 // and went. Real processes and namespaces; what decides is who holds what at the end, and the order of events.
 
-import { afterEach, beforeEach, describe, expect } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, jest } from '@jest/globals'
 import { hostParts } from '../support/host-parts.js'
 import { findPlugin } from '../support/native-plugin.js'
 import { testWith } from '../support/optional.js'
 import { CrashRoom, type CrashPod } from './crash-room.js'
 import { countDescriptors, readPodKernel, readProbeSet, untilSo } from './crash-view.js'
+
+// Only what hangs for good ends a test early.
+jest.setTimeout(120_000)
 
 const missing = hostParts.netns ?? hostParts.built ?? hostParts.nft ?? findPlugin()
 const withHost = testWith('nft', missing)

@@ -2,13 +2,16 @@
 // The agent is killed wherever it can be, and started again: every pod ends in the mesh or cleanly out of it, as its labels say by then. Real processes,
 // namespaces and rules on a made-up node. More by hand: CRASH_ROUNDS, CRASH_SEED.
 
-import { afterAll, beforeAll, describe } from '@jest/globals'
+import { afterAll, beforeAll, describe, jest } from '@jest/globals'
 import { setTimeout as wait } from 'node:timers/promises'
 import { hostParts } from '../support/host-parts.js'
 import { findPlugin } from '../support/native-plugin.js'
 import { testWith } from '../support/optional.js'
 import { CrashRoom, type CrashBackend, type CrashPod } from './crash-room.js'
 import { untilSo } from './crash-view.js'
+
+// Only what hangs for good ends a test early.
+jest.setTimeout(240_000)
 
 /** Brings the agent to a halt somewhere, to be killed there. */
 interface Halt {

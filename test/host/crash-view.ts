@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { TestNetns } from '../support/test-netns.js'
 
-const longestMs = 25_000
+const longestMs = 40_000
 
 /** Until it is so; what is waited for is another program. Throws, with what `explain` says, when it never is. */
 export async function untilSo(
