@@ -50,6 +50,11 @@ export class Enroller {
     return this.#lanes.isBusy(uid)
   }
 
+  /** The runtime has just taken the pod's sandbox down: that there is nothing to enrol is no surprise. */
+  isDown(uid: string): boolean {
+    return this.#sandboxes.isDown(uid)
+  }
+
   /**
    * Resolves when the pod is in the mesh: rules made, ztunnel has acknowledged, probe set and annotation written. What is done already is not done
    * again. Rejects with InvalidInput (nothing of it is left, trying the same again is useless) or Retryable (the pod is at least marked pending).

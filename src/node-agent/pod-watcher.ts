@@ -247,12 +247,14 @@ export class PodWatcher {
   }
 
   #fail(uid: string, course: Course, error: unknown): void {
-    const { log } = this.#parts
+    const { enroller, log } = this.#parts
     if (course.isDirty || this.#isStopped) return // superseded
     const isRefused = error instanceof InvalidInput
     const text = formatError(error)
-    const isNews = text !== course.told
-    course.told = text
+    // Between the end of its sandbox and the word of the API server that it has ended, every pod has nowhere to be enrolled.
+    const isExpected = isRefused && enroller.isDown(uid)
+    const isNews = !isExpected && text !== course.told
+    if (!isExpected) course.told = text
     const fields = { pod: formatPod(course.last.pod), error: text }
     const message = isRefused
       ? 'a pod cannot be enrolled; it is looked at again later'

@@ -79,7 +79,13 @@ export class Sandboxes {
   /** A process may still be seen in a namespace that the runtime has just taken down. */
   isEnded(uid: string, netns: Netns): boolean {
     const ended = this.#ended.get(uid)
-    return ended !== undefined && isSameNetns(ended, netns) && this.#clock.monotonic() - ended.atMs <= endedMs
+    return ended !== undefined && isSameNetns(ended, netns) && this.isDown(uid)
+  }
+
+  /** The runtime has just taken the pod's sandbox down, and no other was announced. */
+  isDown(uid: string): boolean {
+    const ended = this.#ended.get(uid)
+    return ended !== undefined && this.#clock.monotonic() - ended.atMs <= endedMs
   }
 
   noteEnded(uid: string, { inode, device }: NetnsId): void {

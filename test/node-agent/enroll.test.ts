@@ -277,11 +277,32 @@ describe('several sandboxes of a pod', () => {
     await room.advance(10_000) // a process is still seen in it
     expect({ ...room.view('web', 'A'), rules: '-' }).toEqual({ ...outOfMesh, rules: '-' })
     expect(room.host.openHandles).toBe(0)
+    expect(room.lines('warn')).toEqual([])
     room.host.addNetns('B')
     await room.add('web', 'B', ['10.0.0.6'])
     room.change('web', { ips: ['10.0.0.6'] })
     await room.settle()
     expect(room.view('web', 'B')).toEqual(inMesh('B', '10.0.0.6'))
+    await room.stop()
+  })
+
+  test('that a pod without a sandbox is not enrolled is worth a warning only when no other comes for a minute', async () => {
+    const room = await openRoom()
+    await room.add('web', 'A', ['10.0.0.5'])
+    room.change('web', { ips: ['10.0.0.5'] })
+    await room.settle()
+    await room.agent.decisions.releaseNetns('A', 'c-A')
+    room.host.removeNetns('A')
+    room.change('web', { ips: ['10.0.0.7'] })
+    await room.advance(50_000)
+    expect(room.lines('warn')).toEqual([])
+    room.change('web', { ips: ['10.0.0.6'] })
+    await room.advance(20_000)
+    room.change('web', { ips: ['10.0.0.7'] })
+    await room.settle()
+    expect(room.lines('warn').map(({ message }) => message)).toEqual([
+      'a pod cannot be enrolled; it is looked at again later',
+    ])
     await room.stop()
   })
 
