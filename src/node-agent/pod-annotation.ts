@@ -12,12 +12,16 @@ import { redirectionAnnotation, type PodAnnotator, type PodIdentity, type Redire
 /** The API server must have answered by then. */
 const answerMs = 10_000
 const never = new AbortController().signal
+/** A hundred pods come at once after a change of their namespace: their requests shall not keep everything else from its turn. */
+const mostBegunPerTurn = 4
 
 /** Over an API server. */
 export function createPodAnnotator(api: KubeApi, clock: Clock): PodAnnotator {
+  const turn = createTurns()
   return {
     annotate: (pod, value, signal = never) =>
       withDeadline(clock, answerMs, signal, async (inTime) => {
+        await turn()
         const response = await api.send(
           {
             method: 'PATCH',
@@ -43,6 +47,26 @@ export function createPodAnnotator(api: KubeApi, clock: Clock): PodAnnotator {
 
 /** Where nothing is written back: what was said lives in this process alone. */
 export const noAnnotator: PodAnnotator = { annotate: () => Promise.resolve('written') }
+
+/** Each call resolves at once, or in a later turn of the event loop when so many have begun in this one. */
+function createTurns(): () => Promise<void> {
+  const waiting: (() => void)[] = []
+  let begun = 0
+  const goOn = (): void => {
+    const next = waiting.splice(0, mostBegunPerTurn)
+    begun = next.length
+    for (const begin of next) begin()
+    if (begun > 0) setImmediate(goOn)
+  }
+  return () => {
+    if (begun === 0) setImmediate(goOn)
+    if (begun < mostBegunPerTurn && waiting.length === 0) {
+      begun += 1
+      return Promise.resolve()
+    }
+    return new Promise((resolve) => waiting.push(resolve))
+  }
+}
 
 /** A key with null is taken away. */
 function formatPatch({ uid }: PodIdentity, value: Redirection | undefined): string {

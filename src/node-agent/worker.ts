@@ -17,17 +17,13 @@ import {
   showNftJob,
 } from './rules/nft-jobs.js'
 import { hasNfTables, hasNfTablesJob } from './rules/backend-choice-job.js'
-import { runCommands, runCommandsJob } from './rules/iptables-command.js'
 import {
-  applyIptables,
   applyIptablesJob,
-  checkIptables,
   checkIptablesJob,
-  removeIptables,
   removeIptablesJob,
   removeIptablesLeftoversJob,
-  removeLeftoversOfIptables,
-} from './rules/iptables-jobs.js'
+  runCommandsJob,
+} from './rules/iptables-job-keys.js'
 import {
   destroyNftProbes,
   destroyNftProbesJob,
@@ -41,6 +37,9 @@ import {
   putNftProbesJob,
 } from './rules/probe-set-nft.js'
 
+// Loaded when one of its jobs is asked for: a node whose rules are made over netlink needs none of it.
+const iptables = async () => import('./rules/iptables-jobs.js')
+
 const jobs: JobMap = {
   [listAddressesJob]: listAddresses,
   [scanProcessesJob]: scanProcesses,
@@ -49,11 +48,11 @@ const jobs: JobMap = {
   [removeNftJob]: removeNft,
   [showNftJob]: showNft,
   [hasNfTablesJob]: hasNfTables,
-  [runCommandsJob]: runCommands,
-  [applyIptablesJob]: applyIptables,
-  [checkIptablesJob]: checkIptables,
-  [removeIptablesJob]: removeIptables,
-  [removeIptablesLeftoversJob]: removeLeftoversOfIptables,
+  [runCommandsJob]: async (...job) => (await import('./rules/iptables-command.js')).runCommands(...job),
+  [applyIptablesJob]: async (...job) => (await iptables()).applyIptables(...job),
+  [checkIptablesJob]: async (...job) => (await iptables()).checkIptables(...job),
+  [removeIptablesJob]: async (...job) => (await iptables()).removeIptables(...job),
+  [removeIptablesLeftoversJob]: async (...job) => (await iptables()).removeLeftoversOfIptables(...job),
   [ensureNftProbesJob]: ensureNftProbes,
   [putNftProbesJob]: putNftProbes,
   [dropNftProbesJob]: dropNftProbes,

@@ -37,3 +37,8 @@ export interface WorkerPlace {
   /** From now on `/proc` of this thread (and of programs it starts) is a fresh, writable one, in mounts of its own. As above. */
   ownProc(): void
 }
+
+/** Inside the job's namespace, or at home when it was given none. */
+export function insidePlace<T>(place: WorkerPlace, fn: () => T): T {
+  return place.fd === undefined ? fn() : place.inside(fn)
+}

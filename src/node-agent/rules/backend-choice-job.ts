@@ -2,10 +2,9 @@
 // Whether the kernel has nf_tables, as a job: asks for the generation of the namespace's rules and changes nothing.
 
 import { Fatal } from '../../base/errors.js'
-import type { JobKey, WorkerPlace } from '../netns/job.js'
+import { type JobKey, type WorkerPlace, insidePlace } from '../netns/job.js'
 import { NetlinkSocket } from '../netns/netlink-socket.js'
 import { SystemCallError, netlinkNetfilter } from '../netns/sys.js'
-import { insidePlace } from './iptables-command.js'
 import { readErrno, readMessages } from './netlink.js'
 import { isNftType, nftType, toGenerationRequest } from './nft-messages.js'
 

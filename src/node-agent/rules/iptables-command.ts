@@ -4,7 +4,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { InvalidInput, Retryable } from '../../base/errors.js'
-import type { JobKey, WorkerPlace } from '../netns/job.js'
+import { type WorkerPlace, insidePlace } from '../netns/job.js'
 import { type ErrorParts, fromErrorParts, toErrorParts } from '../netns/job-messages.js'
 
 /** A program by its absolute path. */
@@ -97,13 +97,6 @@ export function takeResult<T>(ran: Ran<T>, onCommand?: (record: CommandRecord) =
   if (ran.error !== undefined) throw fromErrorParts(ran.error)
   return ran.result as T
 }
-
-/** Inside the job's namespace, or at home when it was given none. */
-export function insidePlace<T>(place: WorkerPlace, fn: () => T): T {
-  return place.fd === undefined ? fn() : place.inside(fn)
-}
-
-export const runCommandsJob = 'rules/run-commands' as JobKey<readonly Command[], Ran<readonly CommandResult[]>>
 
 /** Runs programs in the namespace, in order, each whatever became of the one before. */
 export function runCommands(place: WorkerPlace, commands: readonly Command[]): Ran<readonly CommandResult[]> {

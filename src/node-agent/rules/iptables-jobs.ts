@@ -1,37 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work of the iptables backend in a pod, as jobs of a worker. Each comes back with the programs that it ran, also when it failed.
 
-import type { PodRuleOptions, RuleState } from '../contracts.js'
-import type { JobKey, WorkerPlace } from '../netns/job.js'
+import type { WorkerPlace } from '../netns/job.js'
 import { type Ran, runLogged } from './iptables-command.js'
+import type { ApplyArgs, ApplyResult, CheckArgs, CheckResult } from './iptables-job-keys.js'
 import { NetnsKernel, type PodKernel } from './iptables-kernel.js'
 import { type PodWork, applyInPod, checkInPod, removeInPod, removeIptablesLeftovers } from './iptables-pod.js'
-
-export interface ApplyArgs {
-  readonly work: PodWork
-  readonly options: PodRuleOptions
-}
-
-export interface ApplyResult {
-  readonly changed: boolean
-  /** At which the rules are whole; undefined when that is not sure. */
-  readonly generation: number | undefined
-}
-
-export interface CheckArgs extends ApplyArgs {
-  readonly knownGeneration: number | undefined
-}
-
-export interface CheckResult {
-  readonly state: RuleState
-  readonly generation: number | undefined
-}
-
-export const applyIptablesJob = 'iptables.apply' as JobKey<ApplyArgs, Ran<ApplyResult>>
-export const checkIptablesJob = 'iptables.check' as JobKey<CheckArgs, Ran<CheckResult>>
-export const removeIptablesJob = 'iptables.remove' as JobKey<PodWork, Ran<undefined>>
-/** Chains and jumps of iptables alone, for a backend that keeps its rules elsewhere. The result says whether there were any. */
-export const removeIptablesLeftoversJob = 'iptables.removeLeftovers' as JobKey<PodWork, Ran<boolean>>
 
 export function applyIptables(place: WorkerPlace, { work, options }: ApplyArgs): Ran<ApplyResult> {
   return inPod(place, (kernel) => applyInPod(kernel, work, options, place.log))

@@ -68,7 +68,7 @@ export class NetnsKernel implements PodKernel {
 
   close(): void {
     this.#route.close()
-    this.#netfilter?.closeOffThread()
+    this.#netfilter?.close()
   }
 
   listLegacyTables(family: Family): readonly string[] {

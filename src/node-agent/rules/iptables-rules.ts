@@ -10,7 +10,12 @@ import { type Netns, formatNetns } from '../netns/netns.js'
 import type { NetnsWorkers } from '../netns/workers.js'
 import { GenerationMemory } from './generation.js'
 import { type CommandRecord, takeResult } from './iptables-command.js'
-import { applyIptablesJob, checkIptablesJob, removeIptablesJob, removeIptablesLeftoversJob } from './iptables-jobs.js'
+import {
+  applyIptablesJob,
+  checkIptablesJob,
+  removeIptablesJob,
+  removeIptablesLeftoversJob,
+} from './iptables-job-keys.js'
 import type { PodWork } from './iptables-pod.js'
 import type { IptablesTools, IptablesVariant } from './iptables-tools.js'
 import { NetnsTurns } from './turns.js'

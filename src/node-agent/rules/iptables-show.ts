@@ -3,7 +3,8 @@
 
 import type { Netns } from '../netns/netns.js'
 import type { NetnsWorkers } from '../netns/workers.js'
-import { runCommandsJob, takeResult } from './iptables-command.js'
+import { takeResult } from './iptables-command.js'
+import { runCommandsJob } from './iptables-job-keys.js'
 import type { NodeTools } from './iptables-tools.js'
 import type { Family } from './rule-table.js'
 

@@ -2,7 +2,6 @@
 // The encoded form of our rules, remembered: most pods of a node have the same options, and encoding is the larger part of what enrolling one costs us.
 // For the jobs; one memory per thread.
 
-import { LRUCache } from 'lru-cache'
 import type { PodRuleOptions } from '../contracts.js'
 import { toOptionsKey } from './generation.js'
 import { type NftLayout, type PlannedTable, planTables, toReplacement } from './nft-layout.js'
@@ -14,7 +13,8 @@ export interface NftPlan {
   toBatch(comment: string): Buffer
 }
 
-const plans = new LRUCache<string, NftPlan>({ max: 64 })
+const mostPlans = 64
+const plans = new Map<string, NftPlan>()
 
 export function selectPlan(options: PodRuleOptions, layout: NftLayout): NftPlan {
   const key = `${layout} ${toOptionsKey(options)}`
@@ -29,6 +29,11 @@ export function selectPlan(options: PodRuleOptions, layout: NftLayout): NftPlan 
       batches.set(comment, batch)
       return batch
     },
+  }
+  // The oldest goes. A plan that is missed is made again.
+  for (const oldest of plans.keys()) {
+    if (plans.size < mostPlans) break
+    plans.delete(oldest)
   }
   plans.set(key, plan)
   return plan

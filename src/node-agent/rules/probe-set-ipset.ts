@@ -14,14 +14,8 @@ import {
   selectHostFamilies,
   selectWantedOnHost,
 } from './host-rules.js'
-import {
-  type Command,
-  type CommandRecord,
-  type CommandResult,
-  runCommandsJob,
-  takeResult,
-  toCommandError,
-} from './iptables-command.js'
+import { type Command, type CommandRecord, type CommandResult, takeResult, toCommandError } from './iptables-command.js'
+import { runCommandsJob } from './iptables-job-keys.js'
 import { parseDump } from './iptables-dump.js'
 import { type WantedTable, formatRestore } from './iptables-plan.js'
 import { type IptablesTools, type IptablesVariant, restoreCommand } from './iptables-tools.js'

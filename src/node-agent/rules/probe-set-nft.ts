@@ -4,12 +4,11 @@
 
 import { Retryable } from '../../base/errors.js'
 import { formatIp, parseIp } from '../../base/ip.js'
-import type { JobKey, WorkerPlace } from '../netns/job.js'
+import { type JobKey, type WorkerPlace, insidePlace } from '../netns/job.js'
 import { NetlinkSocket } from '../netns/netlink-socket.js'
 import { netlinkNetfilter } from '../netns/sys.js'
 import { formatErrno } from './errno.js'
 import { type HostRuleOptions, hostTable, planHostTable, probeSetNames, selectHostFamilies } from './host-rules.js'
-import { insidePlace } from './iptables-command.js'
 import {
   createFlag,
   dumpFlag,

@@ -6,14 +6,8 @@ import { Fatal } from '../../base/errors.js'
 import type { Logger } from '../../base/log.js'
 import type { Netns } from '../netns/netns.js'
 import type { NetnsWorkers } from '../netns/workers.js'
-import {
-  type Command,
-  type CommandRecord,
-  type CommandResult,
-  runCommandsJob,
-  takeResult,
-  toCommandError,
-} from './iptables-command.js'
+import { type Command, type CommandRecord, type CommandResult, takeResult, toCommandError } from './iptables-command.js'
+import { runCommandsJob } from './iptables-job-keys.js'
 import { type Dump, parseDump, parseTarget } from './iptables-dump.js'
 import type { FamilyTools, IptablesTools, IptablesVariant, NodeTools, VariantTools } from './iptables-tools.js'
 import type { Family } from './rule-table.js'
