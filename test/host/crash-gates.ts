@@ -7,7 +7,7 @@ import path from 'node:path'
 import { untilSo } from './crash-view.js'
 
 /** A call of a tool: its name and, where only some calls stop, their first argument. */
-export interface GatedCall {
+interface GatedCall {
   readonly tool: string
   readonly first?: string
 }

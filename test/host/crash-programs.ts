@@ -41,7 +41,7 @@ class Program {
   }
 }
 
-export interface LogLine {
+interface LogLine {
   readonly msg?: string
   readonly pod?: string
   readonly [field: string]: unknown
@@ -86,7 +86,7 @@ function toLogLine(line: string): LogLine {
 }
 
 /** As the fake prints it. */
-export interface ZtunnelState {
+interface ZtunnelState {
   readonly connections: number
   readonly isConnected: boolean
   readonly isReady: boolean
