@@ -106,5 +106,5 @@ testReal('an agent that comes back finds its pods as they are, and writes nothin
 
 testReal('pods of other nodes are left alone, and nothing was denied', async () => {
   expect(await room.look('far')).toEqual(outside)
-  expect(complaints()).toEqual([])
+  expect(denials()).toEqual([])
 })
