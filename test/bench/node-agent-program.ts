@@ -3,7 +3,6 @@
 // Prints what loading it cost, then what it took until so many pods were enrolled and told to a ztunnel. On stdin `{"mark":true}` begins to count, `{}` asks
 // what it came to.
 
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/base/clock.js'
 import { createPinoLog, openLogTarget } from '../../src/base/pino-log.js'
@@ -11,17 +10,18 @@ import { parseSettings } from '../../src/base/settings.js'
 import { HttpKubeApi } from '../../src/kube/http-api.js'
 import { nodeSettingsTable } from '../../src/main/node-settings-table.js'
 import { startNode } from '../../src/main/node.js'
-import { readSpentUs, serveQuestions } from './node-cost.js'
+import { readSpentUs, serveQuestions, StallWatch } from './node-cost.js'
 
 export interface AgentAnswer {
   readonly cpuUs: number
   readonly wallUs: number
   /** The longest time since the mark for which the main thread did not get to its timers. */
   readonly stallMs: number
+  /** The most that it worked itself in such a time. */
+  readonly ownMs: number
 }
 
 const pollMs = 10
-const resolutionMs = 5
 const [url = '', folder = '', pods = '0'] = process.argv.slice(2)
 
 const { settings } = parseSettings({
@@ -40,7 +40,7 @@ const { settings } = parseSettings({
 const log = createPinoLog(settings.logLevels, openLogTarget(`${folder}/agent.log`))
 const credentials = { read: () => Promise.resolve({ headers: {}, tls: {} }), refused: () => undefined }
 const api = new HttpKubeApi(url, credentials, systemClock)
-const delay = monitorEventLoopDelay({ resolution: resolutionMs })
+const stalls = new StallWatch()
 
 interface Mark {
   readonly cpuUs: number
@@ -49,9 +49,9 @@ interface Mark {
 
 const takeMark = (): Mark => ({ cpuUs: readSpentUs(), wallMs: performance.now() })
 
-function since(mark: Mark): AgentAnswer {
-  const stallMs = Math.max(0, delay.max / 1e6 - resolutionMs)
-  return { cpuUs: readSpentUs() - mark.cpuUs, wallUs: (performance.now() - mark.wallMs) * 1000, stallMs }
+function since(from: Mark): AgentAnswer {
+  const cpuUs = readSpentUs() - from.cpuUs
+  return { cpuUs, wallUs: (performance.now() - from.wallMs) * 1000, ...stalls.stop() }
 }
 
 let mark = takeMark()
@@ -74,12 +74,8 @@ await untilEnrolled(Number(pods))
 process.stdout.write(`${JSON.stringify({ reconciled: since(mark) })}\n`)
 
 await serveQuestions((question) => {
-  if (question['mark'] === undefined) {
-    delay.disable()
-    return Promise.resolve({ ...since(mark) })
-  }
-  delay.reset()
-  delay.enable()
+  if (question['mark'] === undefined) return Promise.resolve({ ...since(mark) })
+  stalls.start()
   mark = takeMark()
   return Promise.resolve({})
 })

@@ -38,6 +38,7 @@ interface Burst {
   readonly cpuUs: number
   readonly wallUs: number
   readonly stallMs: number
+  readonly ownMs: number
 }
 
 /** From the change until the API server has the last word of the agent. */
@@ -45,8 +46,8 @@ async function measureBurst(room: AgentRoom, agent: Program, order: ApiOrder): P
   await sleep(300)
   await agent.ask({ mark: true })
   const { wallUs } = await room.order(order)
-  const { cpuUs, stallMs } = (await agent.ask({})) as AgentAnswer
-  return { cpuUs, wallUs, stallMs }
+  const { cpuUs, stallMs, ownMs } = (await agent.ask({})) as AgentAnswer
+  return { cpuUs, wallUs, stallMs, ownMs }
 }
 
 export async function measureAgent(add: Add, { rounds, pods, spare }: Sizes): Promise<void> {
@@ -119,7 +120,7 @@ async function measureBursts(
     unit: 'ms',
     addressd: middle(once, 'stallMs'),
     target: 50,
-    note: `middle of ${once?.length ?? 0}; the longest of all ${longest.toFixed(1)} ms`,
+    note: `middle of ${once?.length ?? 0}, of which its own work at most ${middle(once, 'ownMs').toFixed(1)} ms; the longest of all ${longest.toFixed(1)} ms`,
   })
   add({
     figure: `whole agent: ${pods} pods taken out at once, wall`,

@@ -2,12 +2,14 @@
 // What this process and the programs that it ran have cost so far, to the microsecond: for the benchmark's programs that measure themselves, and the loop
 // in which they answer questions on stdin.
 
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
 import koffi from 'koffi'
 import type { Json } from './mesh.js'
 
 const getrusage = koffi.load(null).func('int getrusage(int who, void *usage)') as (who: number, usage: Buffer) => number
 const self = 0
+const thisThread = 1
 const endedChildren = -1
 const usage = Buffer.alloc(256)
 
@@ -25,6 +27,42 @@ export function readSpentUs(): number {
 export interface Cost {
   readonly cpuUs: number
   readonly wallUs: number
+}
+
+const resolutionMs = 5
+
+/**
+ * The longest time for which this thread did not get to its timers (monitorEventLoopDelay), and the most that it worked itself between two of them: on a machine
+ * with other work the rest of the former is others' time.
+ */
+export class StallWatch {
+  readonly #delay = monitorEventLoopDelay({ resolution: resolutionMs })
+  #timer: NodeJS.Timeout | undefined
+  #last = 0
+  #longestOwnUs = 0
+
+  start(): void {
+    this.stop()
+    this.#delay.reset()
+    this.#delay.enable()
+    this.#last = readOf(thisThread)
+    this.#longestOwnUs = 0
+    this.#timer = setInterval(() => this.#look(), resolutionMs)
+  }
+
+  stop(): { readonly stallMs: number; readonly ownMs: number } {
+    this.#delay.disable()
+    if (this.#timer !== undefined) this.#look()
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    return { stallMs: Math.max(0, this.#delay.max / 1e6 - resolutionMs), ownMs: this.#longestOwnUs / 1000 }
+  }
+
+  #look(): void {
+    const now = readOf(thisThread)
+    this.#longestOwnUs = Math.max(this.#longestOwnUs, now - this.#last)
+    this.#last = now
+  }
 }
 
 /** What a task costs until it is done. */

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program: makes, looks at and takes out the rules of pods in namespaces that it is told on stdin, one after the other or all at once, and says what each
-// cost. `node-rules-program.js nftables|iptables-nft|iptables-legacy|plain-nft|plain-legacy`.
+// cost. `node-rules-program.js SUBJECT`.
 
-import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { openSync } from 'node:fs'
 import { silentLogger } from '../../src/base/log.js'
 import type { PodRuleOptions, PodRules } from '../../src/node-agent/contracts.js'
 import { openNetnsFile } from '../../src/node-agent/netns/handle.js'
+import { NetlinkSocket } from '../../src/node-agent/netns/netlink-socket.js'
 import type { Netns } from '../../src/node-agent/netns/netns.js'
+import { netlinkNetfilter, setNetns } from '../../src/node-agent/netns/sys.js'
 import { createNetnsWorkers } from '../../src/node-agent/netns/workers.js'
 import { createIptablesRules } from '../../src/node-agent/rules/iptables-rules.js'
 import { findNodeTools, toNamedTools } from '../../src/node-agent/rules/iptables-tools.js'
 import { createNftablesRules } from '../../src/node-agent/rules/nftables.js'
-import { measureCost, serveQuestions, type Cost } from './node-cost.js'
+import { selectPlan } from '../../src/node-agent/rules/nft-plan.js'
+import { measureCost, serveQuestions, StallWatch, type Cost } from './node-cost.js'
 import { PlainRules } from './node-plain.js'
 
-export type RulesSubject = 'nftables' | 'iptables-nft' | 'iptables-legacy' | 'plain-nft' | 'plain-legacy'
+export type RulesSubject =
+  'nftables' | 'iptables-nft' | 'iptables-legacy' | 'plain-nft' | 'plain-legacy' | 'netlink-waiting'
 /**
  * `first`: into a namespace without any. `again`: as an agent that was restarted does, which knows of none. `known`: as the regular check does.
  * `asked`: by asking for each rule; of the plain way alone.
@@ -34,7 +38,6 @@ export interface RulesAnswer {
   readonly stallMs: number
 }
 
-const resolutionMs = 5
 const podOptions: PodRuleOptions = {
   ipv6: true,
   dnsCapture: true,
@@ -59,7 +62,24 @@ function toPlainSteps(suffix: string): Steps {
   }
 }
 
-function toSteps(subject: Exclude<RulesSubject, `plain-${string}`>): Steps {
+/** The same transaction on this thread, from socket to socket: without IP rules and routes, and nothing is looked at. */
+function toWaitingSteps(): Steps {
+  const home = openSync('/proc/self/ns/net', 'r')
+  const plan = selectPlan(podOptions, 'inet')
+  const make = (path: string): void => {
+    const netns = openNetnsFile(path)
+    setNetns(netns.fd)
+    const socket = new NetlinkSocket(netlinkNetfilter)
+    setNetns(home)
+    socket.send(plan.toBatch('tcp_loose was 1'))
+    socket.receive()
+    socket.close()
+    netns.close()
+  }
+  return { first: make, again: make, known: make, asked: make, remove: make }
+}
+
+function toSteps(subject: 'nftables' | 'iptables-nft' | 'iptables-legacy'): Steps {
   const log = silentLogger
   const workers = createNetnsWorkers({ log })
   const open = (): PodRules =>
@@ -96,19 +116,21 @@ function toSteps(subject: Exclude<RulesSubject, `plain-${string}`>): Steps {
   }
 }
 
-const subject = process.argv[2] as RulesSubject
-const steps = subject.startsWith('plain-')
-  ? toPlainSteps(subject.slice('plain'.length))
-  : toSteps(subject as 'nftables')
+function selectSteps(subject: RulesSubject): Steps {
+  if (subject === 'netlink-waiting') return toWaitingSteps()
+  if (subject === 'plain-nft' || subject === 'plain-legacy') return toPlainSteps(subject.slice('plain'.length))
+  return toSteps(subject)
+}
+
+const steps = selectSteps(process.argv[2] as RulesSubject)
 
 await serveQuestions(async (question) => {
   const { step, paths, isAtOnce = false } = question as unknown as RulesQuestion
-  const delay = monitorEventLoopDelay({ resolution: resolutionMs })
-  if (isAtOnce) delay.enable()
+  const stalls = new StallWatch()
+  if (isAtOnce) stalls.start()
   const costs: Cost[] = []
   if (isAtOnce) costs.push(await measureCost(() => Promise.all(paths.map((path) => steps[step](path)))))
   else for (const path of paths) costs.push(await measureCost(() => steps[step](path)))
-  delay.disable()
-  const stallMs = isAtOnce ? Math.max(0, delay.max / 1e6 - resolutionMs) : 0
+  const { stallMs } = stalls.stop()
   return { costs, stallMs }
 })
