@@ -22,8 +22,8 @@ const ambient = { 'istio.io/dataplane-mode': 'ambient' }
 const at = (name: string): ObjectRef => ({ kind: 'Pod', namespace: 'shop', name })
 const inMesh = (...probed: string[]): PodView => ({ mark: 'enabled', hasRules: true, isServed: true, probed })
 const outside: PodView = { mark: undefined, hasRules: false, isServed: false, probed: [] }
-const complaints = (): readonly object[] =>
-  room.log.records.filter(({ level }) => level === 'warn' || level === 'error')
+const denials = (): readonly object[] =>
+  room.log.records.filter(({ level, fields }) => level === 'error' || String(fields['error']).includes('403'))
 
 beforeAll(async () => {
   if (missing !== undefined) return
