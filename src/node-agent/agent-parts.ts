@@ -77,7 +77,7 @@ export interface NodeAgent {
   readonly decisions: CniDecisions
   /** What is missing until this node can enrol pods; empty when it is ready. Short phrases for the ready page. */
   pending(): readonly string[]
-  /** Resolves when no pod is being worked on; those that wait for their next try do not count. */
+  /** Resolves when the start is over and no pod is being worked on; those that wait for their next try do not count. */
   idle(): Promise<void>
   /** Enrolled pods and how far each is, for debug pages. Plain JSON. */
   describe(): readonly EnrolledPodDescription[]

@@ -43,6 +43,8 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
   const sweep = new Sweep({ ...parts, pods, wishes, ledger, enroller, watcher, defaults, metrics, random })
   let isStarted = false
   let isOffered = false
+  /** The start is over: what it put right beside the pods, too. */
+  let begun: Promise<void> = Promise.resolve()
   let resolveEnded: () => void = () => undefined
   const ended = new Promise<void>((resolve) => (resolveEnded = resolve))
 
@@ -55,7 +57,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     )
     for (const wish of all) if (isStray(wish)) enroller.suspects.add({ ...wish, wasEnrolled: false })
     isStarted = true
-    void goOn(signal)
+    begun = new Promise((resolve) => void goOn(signal, resolve))
   }
 
   async function orWarn(task: () => Promise<void>): Promise<void> {
@@ -66,7 +68,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     }
   }
 
-  async function goOn(signal: AbortSignal): Promise<void> {
+  async function goOn(signal: AbortSignal, onBegun: () => void): Promise<void> {
     // Without the set every pod would end as pending, so it comes first; but it keeps nobody waiting for long.
     const waited = new AbortController()
     const enough = sleep(clock, longestWaitMs, waited.signal).catch(() => undefined)
@@ -77,8 +79,10 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
       waited.abort()
       watcher.start()
       await orWarn(() => sweep.probeSet.look())
+      onBegun()
       await sweep.run(signal)
     }
+    onBegun()
     waited.abort()
     watcher.stop()
     await enroller.close()
@@ -88,7 +92,10 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
   return {
     start,
     ended,
-    idle: () => watcher.idle(),
+    async idle() {
+      await begun
+      await watcher.idle()
+    },
     selectZdsPods() {
       watcher.noticeZtunnel()
       return pods.selectZdsPods()

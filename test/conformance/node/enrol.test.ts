@@ -317,7 +317,6 @@ class Player {
     await agent.start(this.#controller.signal)
     this.#zds.server.open()
     while (agent.pending().length > 0) await new Promise((resolve) => setTimeout(resolve, 5))
-    await new Promise((resolve) => setTimeout(resolve, 200))
     await agent.idle()
   }
 
