@@ -18,6 +18,8 @@ export class EnrolledPod {
   containerId: string | undefined
   /** What the rules were last made with. */
   options: PodRuleOptions | undefined
+  /** What was last told of annotations that are not followed; empty when all are. */
+  toldOfAnnotations = ''
   /** The rules in the namespace are these, as far as we know. */
   isRuled = false
   /** The newest ztunnel said yes to this namespace, or will be told by its snapshot. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to do about a pod: what should be against what is. Pure, and the only place where the two are compared.
 
+import { formatError } from '../base/errors.js'
 import type { Redirection } from './contracts.js'
 import type { EnrolledPod } from './enrolled-pods.js'
 import type { Farewell } from './enrol-requests.js'
@@ -59,6 +60,15 @@ export function selectLastStep(wish: PodWish, isKnown: boolean, redirection: Red
 export function isComplete(row: EnrolledPod, redirection: Redirection | undefined): boolean {
   const { netns, isRuled, isTold, isProbed, isLeaving } = row
   return netns !== undefined && isRuled && isTold && isProbed && !isLeaving && redirection === 'enabled'
+}
+
+/** One sentence for each annotation about rules that is not followed, with its value. */
+export function selectAnnotationProblems({ pod, annotations }: PodWish, defaults: RuleDefaults): readonly string[] {
+  try {
+    return parsePodOverrides({ ...pod, annotations: annotations ?? {} }, defaults).warnings
+  } catch (error) {
+    return [formatError(error)]
+  }
 }
 
 function isAsOptions(wish: PodWish, row: EnrolledPod, defaults: RuleDefaults): boolean {

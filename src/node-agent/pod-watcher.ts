@@ -8,12 +8,13 @@ import { InvalidInput, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 import type { Change, Graph } from '../collection/types.js'
 import type { AnnotationLedger } from './annotation-ledger.js'
+import { tellAnnotationProblems } from './annotation-problems.js'
 import type { EnrolMetrics, EventType } from './enrol-metrics.js'
 import { formatPod, type EnrollRequest } from './enrol-requests.js'
 import type { Enroller } from './enroll.js'
 import type { EnrolledPods } from './enrolled-pods.js'
 import type { Netns } from './netns/netns.js'
-import { selectIps, selectLastStep, selectNextStep, type NextStep } from './next-step.js'
+import { selectAnnotationProblems, selectIps, selectLastStep, selectNextStep, type NextStep } from './next-step.js'
 import type { PodWish, PodWishes } from './pod-wishes.js'
 import type { RuleDefaults } from './rules/overrides.js'
 
@@ -209,6 +210,7 @@ export class PodWatcher {
     const step = this.#select(uid, course)
     course.step = step.verb
     const { pod, ips, processUid, onHostNetwork } = course.last
+    this.#tellAnnotations(uid)
     try {
       if (step.verb === 'enroll') await this.#enroll(course)
       else if (step.verb === 'sync-addresses') await enroller.syncAddresses(pod, selectIps(course.last, pods.get(uid)))
@@ -216,9 +218,19 @@ export class PodWatcher {
     } finally {
       course.step = 'nothing'
     }
-    // Enrolling may have shown that it was not the last step: an address that changed meanwhile.
-    if (step.verb === 'enroll' && wishes.pods.get(uid) !== undefined)
-      course.isDirty ||= this.#select(uid, course).verb === 'sync-addresses'
+    // It may not have been the last step: an address that changed meanwhile, or annotations together with an address.
+    const after = step.verb === 'enroll' ? 'sync-addresses' : step.verb === 'sync-addresses' ? 'enroll' : undefined
+    if (after !== undefined && wishes.pods.get(uid) !== undefined)
+      course.isDirty ||= this.#select(uid, course).verb === after
+  }
+
+  /** What is not followed leaves the rules as they are, which nobody would see otherwise. */
+  #tellAnnotations(uid: string): void {
+    const { wishes, pods, defaults, log } = this.#parts
+    const wish = wishes.pods.get(uid)
+    const row = pods.get(uid)
+    if (wish === undefined || row?.options === undefined || row.isLeaving) return
+    tellAnnotationProblems(row, selectAnnotationProblems(wish, defaults), log)
   }
 
   async #enroll(course: Course): Promise<void> {

@@ -3,6 +3,7 @@
 // each pod one turn at a time.
 
 import { InvalidInput } from '../base/errors.js'
+import { tellAnnotationProblems } from './annotation-problems.js'
 import type { PodRuleOptions } from './contracts.js'
 import { formatPod, type EnrollRequest } from './enrol-requests.js'
 import type { EnrolledPod } from './enrolled-pods.js'
@@ -11,6 +12,7 @@ import type { NetnsLookup } from './netns-lookup.js'
 import { formatNetns, isSameNetns, type Netns } from './netns/netns.js'
 import { isSameIps, toCanonicalIps } from './pod-ips.js'
 import type { PodSteps } from './pod-steps.js'
+import { toOptionsKey } from './rules/generation.js'
 import { parsePodOverrides } from './rules/overrides.js'
 import type { Sandboxes } from './sandboxes.js'
 import type { Suspects } from './suspects.js'
@@ -37,7 +39,6 @@ export class WayIn {
     const { pod } = request
     if (!this.#parts.isThere(pod)) throw new InvalidInput('it is gone')
     const { options, warnings } = parsePodOverrides({ ...pod, annotations: request.annotations ?? {} }, defaults)
-    for (const warning of warnings) log.warn({ pod: formatPod(pod), warning }, 'an annotation of a pod is not followed')
     const netns = await this.#resolve(request)
     let row: EnrolledPod
     try {
@@ -45,6 +46,7 @@ export class WayIn {
     } finally {
       netns.close()
     }
+    tellAnnotationProblems(row, warnings, log)
     takeRequest(row, request)
     suspects.delete(pod.uid)
     const told = row.netns
@@ -114,6 +116,10 @@ export class WayIn {
     }
     const row = pods.ensure(request.pod)
     row.settle(netns.share())
+    if (isSame && row.options !== undefined && toOptionsKey(row.options) !== toOptionsKey(options)) {
+      const fields = { pod: formatPod(row.pod), netns: formatNetns(netns), rules: rules.backend, options }
+      this.#parts.log.info(fields, 'the rules of a pod follow its annotations')
+    }
     row.options = options
     row.isRuled = true
     return row

@@ -4,8 +4,20 @@
 
 import { afterEach, beforeEach, describe, expect } from '@jest/globals'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { request } from 'node:http'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Host } from '../reports/node/host.js'
@@ -89,8 +101,8 @@ class Run {
     return this.code ?? -1
   }
 
-  async stop(): Promise<{ code: number; err: string }> {
-    this.#child.kill('SIGTERM')
+  async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ code: number; err: string }> {
+    this.#child.kill(signal)
     return { code: await this.ended(), err: this.err }
   }
 }
@@ -194,6 +206,31 @@ describe('addressd-node run', () => {
     expect(readdirSync(at('run/cni'))).toEqual([])
   })
 
+  maybe('a manifest that changes what a pod has on it about rules is followed, with no mark on the pod', async () => {
+    await host.change({ proc: [], netns: { storefront: { addresses: ['10.20.1.11'], rules: [] } } })
+    const folder = at('manifests')
+    cpSync(join(root, 'samples'), folder, { recursive: true })
+    const file = join(folder, 'shop/storefront.yaml')
+    const sample = readFileSync(file, 'utf8')
+    const mark = 'ambient.istio.io/redirection: enabled'
+    writeFileSync(file, sample.replace(mark, 'example.org/nothing: here'))
+    const agent = runAgent([], {}, undefined, folder)
+    await agent.says('ready for pods and ztunnels')
+    const ztunnel = new FakeNodeZtunnel({ zds: at('run/ztunnel/z.sock') })
+    cleanups.push(() => ztunnel.stop())
+    ztunnel.start()
+    await ztunnel.until(({ isReady }) => isReady)
+    const netns = host.netns('storefront')
+    const answer = await add('shop/storefront-6c9f7d5b8-4kxqz', netns?.path ?? '', '10.20.1.11')
+    expect(answer).toMatchObject({ exitCode: 0, stderr: '' })
+    const rules = (): string => netns?.run(['nft', 'list', 'ruleset']) ?? ''
+    for (const port of ['9090', '9100']) {
+      writeFileSync(file, sample.replace(mark, `addressd.io/exclude-inbound-ports: "${port}"`))
+      await until(() => rules().includes(port), `rules with ${port} in ${rules()} ${agent.out}`)
+    }
+    expect(await agent.stop()).toEqual({ code: 0, err: '' })
+  })
+
   unprivileged('without the right to its folder ends with one sentence that names setting and folder', async () => {
     const agent = runAgent([], {}, asNobody)
     expect(await agent.ended()).toBe(1)
@@ -228,7 +265,8 @@ describe('addressd-node run', () => {
     const health = ['--health-addr', '127.0.0.1:8000']
     const first = runAgent(health)
     await first.says('ready for pods and ztunnels')
-    const second = runAgent(health)
+    const elsewhere = ['--cni-agent-run-dir', at('run/other'), '--ztunnel-uds-address', at('run/other/z.sock')]
+    const second = runAgent([...health, ...elsewhere])
     expect(await second.ended()).toBe(1)
     expect(second.err).toBe(
       'addressd-node: --health-addr=127.0.0.1:8000: this address is in use by another process; stop it or choose another one\n',
@@ -237,33 +275,76 @@ describe('addressd-node run', () => {
     expect(await first.stop()).toEqual({ code: 0, err: '' })
   })
 
-  maybe('started twice on the same sockets takes them over, both say so, and the first takes none away', async () => {
+  maybe(
+    'started twice on the same sockets ends at once, and takes none from the first until that is gone',
+    async () => {
+      await host.change({ proc: [] })
+      const first = runAgent()
+      await first.says('ready for pods and ztunnels')
+      const expectRefused = async (flags: readonly string[], path: string): Promise<void> => {
+        const second = runAgent(flags)
+        expect(await second.ended()).toBe(1)
+        expect(second.err).toBe(
+          `addressd-node: another process listens at ${path}; stop the other agent of this node first\n`,
+        )
+      }
+      await expectRefused([], at('run/cni/node.sock'))
+      await expectRefused(['--cni-agent-run-dir', at('run/other')], at('run/ztunnel/z.sock'))
+      expect(existsSync(at('run/other'))).toBe(false)
+      expect(await page('/readyz')).toEqual({ status: 200, text: 'ok\n' })
+      await first.stop('SIGKILL')
+      const left = ['log.sock', 'node.sock', 'pluginevent.sock']
+      expect([readdirSync(at('run/cni')).sort(), existsSync(at('run/ztunnel/z.sock'))]).toEqual([left, true])
+      const third = runAgent()
+      await third.says('ready for pods and ztunnels')
+      expect(await page('/readyz')).toEqual({ status: 200, text: 'ok\n' })
+      expect(await third.stop()).toEqual({ code: 0, err: '' })
+      expect([readdirSync(at('run/cni')), readdirSync(at('run/ztunnel'))]).toEqual([[], []])
+    },
+  )
+
+  maybe('that loses its sockets says which, is not ready, and takes no other process its own away', async () => {
     await host.change({ proc: [] })
-    const first = runAgent(['--health-addr', '127.0.0.1:8000'])
-    await first.says('ready for pods and ztunnels')
-    const second = runAgent()
-    const line = await second.says(
-      'another agent listens here; this one takes its place, and that one gets no pods any more',
-    )
-    expect([line.level, line['path']]).toEqual(['warn', at('run/cni/node.sock')])
-    await second.says('ready for pods and ztunnels')
-    const paths = ['run/cni/node.sock', 'run/cni/pluginevent.sock', 'run/ztunnel/z.sock'].map(at)
-    const troubles = paths.map((path) => `another process has taken ${path}`)
-    const lost = (): Line[] => first.lines.filter(({ msg }) => msg.startsWith('a socket is lost: '))
-    await until(() => lost().length === 3, 'the first to say what it lost')
-    expect(
-      lost()
-        .map(({ level, trouble }) => `${level}: ${String(trouble)}`)
-        .sort(),
-    ).toEqual(troubles.map((trouble) => `error: ${trouble}`))
-    expect(await page('/readyz')).toEqual({ status: 200, text: 'ok\n' })
-    const askFirst = "fetch('http://127.0.0.1:8000/readyz').then(async (r) => console.log(r.status, await r.text()))"
-    const ofFirst = host.netns('host')?.run([process.execPath, '-e', askFirst])
-    expect(ofFirst).toMatch(/^503 not ready: /)
-    for (const trouble of troubles) expect(ofFirst).toContain(trouble)
-    expect(await first.stop()).toEqual({ code: 0, err: '' })
-    expect(readdirSync(at('run/cni')).sort()).toEqual(['log.sock', 'node.sock', 'pluginevent.sock'])
-    expect([await page('/readyz'), existsSync(at('run/ztunnel/z.sock'))]).toEqual([{ status: 200, text: 'ok\n' }, true])
-    expect(await second.stop()).toEqual({ code: 0, err: '' })
+    const agent = runAgent(['--health-addr', '127.0.0.1:8000'])
+    await agent.says('ready for pods and ztunnels')
+    const other = createServer()
+    cleanups.push(() => other.close())
+    await new Promise<void>((resolve) => other.listen({ path: at('run/other.sock') }, resolve))
+    renameSync(at('run/other.sock'), at('run/cni/pluginevent.sock'))
+    rmSync(at('run/ztunnel/z.sock'))
+    const troubles = [
+      `another process has taken ${at('run/cni/pluginevent.sock')}`,
+      `the socket ${at('run/ztunnel/z.sock')} is gone`,
+    ]
+    const lost = (): Line[] => agent.lines.filter(({ msg }) => msg.startsWith('a socket is lost: '))
+    await until(() => lost().length === 2, 'the agent to say what it lost')
+    const said = lost().map(({ level, trouble }) => `${level}: ${String(trouble)}`)
+    expect(said.sort()).toEqual(troubles.map((trouble) => `error: ${trouble}`))
+    const ask = "fetch('http://127.0.0.1:8000/readyz').then(async (r) => console.log(r.status, await r.text()))"
+    const answer = host.netns('host')?.run([process.execPath, '-e', ask])
+    expect(answer).toMatch(/^503 not ready: /)
+    for (const trouble of troubles) expect(answer).toContain(trouble)
+    expect(await agent.stop()).toEqual({ code: 0, err: '' })
+    expect(readdirSync(at('run/cni'))).toEqual(['pluginevent.sock'])
+  })
+
+  maybe('with no control plane to ask tells who asks which setting is missing', async () => {
+    await host.change({ proc: [] })
+    const agent = runAgent()
+    await agent.says('ready for pods and ztunnels')
+    const socket = ['--node-socket', at('run/cni/node.sock')]
+    const ctl = [join(root, 'bin/addressctl'), 'whatis', '--node', ...socket, '10.20.1.11']
+    const { status, stdout, stderr } = spawnSync(process.execPath, ctl, { encoding: 'utf8' })
+    const sentence = 'this agent asks no control plane: set XDS_ADDRESS'
+    expect([status, stdout, stderr]).toEqual([3, '', `addressctl: the node does not know: ${sentence}\n`])
+    expect(await agent.stop()).toEqual({ code: 0, err: '' })
+  })
+
+  maybe('with a file in place of a folder of manifests says so', async () => {
+    await host.change({ proc: [] })
+    const file = join(root, 'package.json')
+    const agent = runAgent([], {}, undefined, file)
+    expect(await agent.ended()).toBe(1)
+    expect(agent.err).toBe(`addressd-node: ${file} is no folder\n`)
   })
 })

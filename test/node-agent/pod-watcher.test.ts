@@ -10,8 +10,9 @@ const later = new Retryable('try again')
 const marked = { [redirectionAnnotation]: 'enabled' }
 
 /** A started room with the namespace `shop`, one ztunnel, and a running pod `web` at 10.0.0.5 in A. */
-async function openRoom(labels = {}, shape: PodShape = {}): Promise<NodeRoom> {
+async function openRoom(labels = {}, shape: PodShape = {}, { isWrittenBack = true } = {}): Promise<NodeRoom> {
   const room = new NodeRoom().namespace('shop', labels).pod(makePod('web', { ips: ['10.0.0.5'], ...shape }), 'A')
+  room.isWrittenBack = isWrittenBack
   await room.start()
   room.ztunnels.connect('z1')
   await room.advance(100)
@@ -374,6 +375,73 @@ describe('pods that come and go', () => {
     room.change('web', { annotations: { ...marked, 'istio.io/reroute-virtual-interfaces': '-j' } })
     await room.settle()
     expect(room.view('web', 'A')).toEqual(inMesh('A', '10.0.0.5'))
+    await room.stop()
+  })
+
+  test('they are followed just so where nothing is written back and no mark ever shows', async () => {
+    const room = await openRoom(ambient, {}, { isWrittenBack: false })
+    room.change('web', { annotations: { 'addressd.io/exclude-inbound-ports': '9090' } })
+    await room.settle()
+    expect(room.host.netns('A').rules).toMatchObject({ excludedInboundPorts: [9090] })
+    room.change('web', { annotations: { 'addressd.io/exclude-inbound-ports': '9100' } })
+    await room.settle()
+    expect(room.host.netns('A').rules).toMatchObject({ excludedInboundPorts: [9100] })
+    room.change('web', { annotations: undefined })
+    await room.settle()
+    expect(room.host.netns('A').rules).toMatchObject({ excludedInboundPorts: [] })
+    await room.stop()
+  })
+
+  test('one that is wrong leaves the rules and is told once with pod, annotation and value; a good change is told too', async () => {
+    const room = await openRoom(ambient)
+    const ports = (value: string): void => {
+      room.change('web', { annotations: { ...marked, 'addressd.io/exclude-inbound-ports': value } })
+    }
+    ports('9100')
+    await room.settle()
+    const followed = room.lines('info').filter(({ message }) => message === 'the rules of a pod follow its annotations')
+    expect(followed.map(({ fields }) => fields)).toMatchObject([
+      { pod: 'shop/web', options: { excludedInboundPorts: [9100] } },
+    ])
+    ports('99999')
+    await room.advance(130_000)
+    const name = 'addressd.io/exclude-inbound-ports'
+    const warning = `pod shop/web: annotation ${name}: "99999" is no port; write a number from 1 to 65535`
+    const said = {
+      level: 'warn',
+      fields: { pod: 'shop/web', warning },
+      message: 'an annotation of a pod is not followed',
+    }
+    expect(room.lines('warn')).toEqual([said])
+    expect(room.host.netns('A').rules).toMatchObject({ excludedInboundPorts: [9100] })
+    ports('9100')
+    await room.settle()
+    ports('99999')
+    await room.settle()
+    expect(room.lines('warn')).toEqual([said, said])
+    room.change('web', { annotations: { ...marked, 'ambient.istio.io/dns-capture': 'perhaps' } })
+    await room.settle()
+    await room.advance(70_000)
+    expect(
+      room
+        .lines('warn')
+        .slice(2)
+        .map(({ fields }) => fields),
+    ).toEqual([
+      {
+        pod: 'shop/web',
+        warning: 'annotation ambient.istio.io/dns-capture is ignored: "perhaps" is not a boolean; write true or false',
+      },
+    ])
+    await room.stop()
+  })
+
+  test('annotations that change together with the address are followed at once', async () => {
+    const room = await openRoom(ambient)
+    room.change('web', { ips: ['10.0.0.6'], annotations: { ...marked, 'addressd.io/exclude-inbound-ports': '9090' } })
+    await room.settle()
+    expect(room.view('web', 'A')).toEqual(inMesh('A', '10.0.0.6'))
+    expect(room.host.netns('A').rules).toMatchObject({ excludedInboundPorts: [9090] })
     await room.stop()
   })
 

@@ -89,6 +89,8 @@ export class NodeRoom {
   /** What the listener was told. */
   readonly told: string[] = []
   readonly annotator: FakeAnnotator
+  /** False: patches are taken and never show. */
+  isWrittenBack = true
   readonly ztunnels: FakeZtunnels
   readonly agent: NodeAgent
   #controller = new AbortController()
@@ -106,6 +108,7 @@ export class NodeRoom {
       const key = objectKey('c', pod.namespace, pod.name)
       const row = this.inputs.Pod.get(key)
       if (row?.uid !== pod.uid) return false
+      if (!this.isWrittenBack) return true
       const { [redirectionAnnotation]: _, ...rest } = row.annotations ?? {}
       const annotations = value === undefined ? rest : { ...rest, [redirectionAnnotation]: value }
       this.inputs.Pod.set(key, { ...row, annotations: Object.keys(annotations).length === 0 ? undefined : annotations })
