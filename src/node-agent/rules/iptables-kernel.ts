@@ -10,7 +10,7 @@ import { SystemCallError, netlinkNetfilter, netlinkRoute } from '../netns/sys.js
 import { formatErrno, isWorthRetrying } from './errno.js'
 import type { RunCommand } from './iptables-command.js'
 import { type Received, readErrno, readMessages } from './netlink.js'
-import { readChains, readGeneration, readTables } from './nft-dump.js'
+import { type FoundTable, readChains, readGeneration, readTables } from './nft-dump.js'
 import { ownTables } from './nft-layout.js'
 import {
   type NftChain,
@@ -34,7 +34,7 @@ export interface PodKernel {
   /** Every chain of nf_tables, those of iptables-nft too. Empty where the kernel has none. */
   listNftChains(): readonly NftChain[]
   /** Tables that nftables backends made for pods: ours, and istio-cni's. */
-  listNftBackendTables(): readonly NftTable[]
+  listNftBackendTables(): readonly FoundTable[]
   /** All or none of them; tables that have gone meanwhile are an error that is worth retrying. */
   deleteNftTables(tables: readonly NftTable[]): void
   /** Raised by every change of nf_tables in the namespace; undefined where there is no nf_tables. */
@@ -86,7 +86,7 @@ export class NetnsKernel implements PodKernel {
     return readChains(this.#ask(toDumpRequest(nftType.getChain, nftFamily.any)))
   }
 
-  listNftBackendTables(): readonly NftTable[] {
+  listNftBackendTables(): readonly FoundTable[] {
     return readTables(this.#ask(toDumpRequest(nftType.getTable, nftFamily.any))).filter(({ family, table }) => {
       const isIstios = family === nftFamily.inet && istioTables.includes(table)
       return isIstios || ownTables.some((own) => own.family === family && own.table === table)

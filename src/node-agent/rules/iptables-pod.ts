@@ -12,6 +12,7 @@ import { type IsOurs, type WantedTable, formatRestore, selectDumpState, selectPr
 import { podChains, podTables, selectNothing, selectWanted } from './iptables-text.js'
 import { type FamilyTools, type IptablesTools, type IptablesVariant, restoreInPodCommand } from './iptables-tools.js'
 import { nftFamily } from './nft-messages.js'
+import { isOwn } from './nft-seen.js'
 import { type Family, selectFamilies } from './rule-table.js'
 import type { ReturnPart } from './rtnetlink.js'
 import { parseTcpLooseComment } from './tcp-loose.js'
@@ -129,9 +130,11 @@ export function removeInPod(kernel: PodKernel, work: PodWork, log: Logger): void
   for (const view of views) attempt(() => restore(kernel, work, view, toText(view, work)))
   attempt(() => kernel.deleteNftTables(tables))
   attempt(() => kernel.removeReturnParts(parts))
-  // iptables has no place to write down what the setting was before. Parts alone are of somebody who was interrupted when he had changed it.
-  if (hasOwnRules(views) || (parts.length > 0 && tables.length === 0))
-    kernel.releaseTcpConnections(parseTcpLooseComment(undefined))
+  // Our table of the netlink backend says what the setting was before; iptables has no place to write it down. Parts alone are of somebody who was
+  // interrupted when he had changed it.
+  const own = tables.find(isOwn)
+  if (own !== undefined || hasOwnRules(views) || parts.length > 0)
+    kernel.releaseTcpConnections(parseTcpLooseComment(own?.comment))
   if (failures.length > 0) throw failures[0]
 }
 

@@ -137,9 +137,8 @@ export function removeNft(
       const own = seen.tables.filter(isOwn)
       const messages = [...own.map(deleteTable), ...seen.leftovers.messages]
       if (messages.length > 0) await kernel.commit(messages, seen.generation)
-      // IP rule and route alone are of somebody who was interrupted when he had changed the setting.
-      const isRest = present.length > 0 && messages.length === 0
-      if (own.length > 0 || isRest) releaseTcpConnections(place, parseTcpLooseComment(own[0]?.comment))
+      // IP rule and route without our table are of the iptables backend, which writes nothing down, or of somebody who was interrupted: the setting is ours.
+      if (own.length > 0 || present.length > 0) releaseTcpConnections(place, parseTcpLooseComment(own[0]?.comment))
       return seen.leftovers.names
     })
     removeReturnParts(route, allParts)

@@ -240,6 +240,37 @@ describe('the iptables backend', () => {
     expect(netns.run(['iptables-nft-save'])).not.toContain('ISTIO')
   })
 
+  test('and the netlink backend put the setting for open connections back, whichever made the rules and whichever takes them out', async () => {
+    const netlink = createNftablesRules({
+      workers: room.workers,
+      removeStrangeChains: false,
+      log: room.log,
+      removeLegacyLeftovers: (netns) =>
+        removeIptablesLeftovers({ workers: room.workers, netns, tools: realTools, removeStrangeChains: false }),
+    })
+    const loose = '/proc/sys/net/netfilter/nf_conntrack_tcp_loose'
+    for (const iptables of variants.map((variant) => createRules(variant))) {
+      for (const made of [[netlink], [iptables], [netlink, iptables], [iptables, netlink]]) {
+        for (const remover of [netlink, iptables]) {
+          const { netns, handle } = room.addNetns('pod')
+          const read = (): string => netns.run(['cat', loose]).trim()
+          for (const rules of made) await rules.apply(handle, plainOptions)
+          const held = read()
+          await remover.remove(handle)
+          const what = [...made, remover].map(({ backend }) => backend)
+          expect([what, held, read(), await remover.check(handle, plainOptions)]).toEqual([what, '0', '1', 'absent'])
+        }
+      }
+    }
+    const { netns, handle } = room.addNetns('pod')
+    await netlink.apply(handle, plainOptions)
+    await netlink.remove(handle)
+    netns.run(['sh', '-c', `echo 0 > ${loose}`])
+    await netlink.apply(handle, plainOptions)
+    await createRules('nft').remove(handle)
+    expect(netns.run(['cat', loose]).trim()).toBe('0')
+  })
+
   test('does not wait for a lock of the node that somebody holds', async () => {
     const { handle } = room.addNetns('pod')
     const lock = '/run/xtables.lock'
