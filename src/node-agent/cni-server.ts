@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTTP on the run folder's sockets: `/cni` for addressd-cni, `/cmdadd` for istio-cni's plugin (its own wire), `/log` on a socket of its own for the latter's
-// log lines. A request ends with its client: who goes away aborts what is done for it. Decides nothing about pods.
+// log lines. Anybody may connect, but root and the agent's own user alone are heard. A request ends with its client: who goes away aborts what is done for
+// it. Decides nothing about pods.
 
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { chmod, lstat, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { dirname } from 'node:path'
 import { Counter } from 'prom-client'
@@ -11,6 +12,7 @@ import { sleep } from '../base/clock.js'
 import { Fatal, InvalidInput, formatError } from '../base/errors.js'
 import { answerCniCall, formatNotEnrolled, type CniJudge } from './cni-answer.js'
 import type { CniServer, CniServerOptions, PodVerdict, RuntimePod } from './cni-decisions.js'
+import { Callers, callerRefusal } from './plugin-caller.js'
 import { parseAddEvent, type AddEvent } from './plugin-protocol/add-event.js'
 import {
   cniPath,
@@ -171,7 +173,7 @@ interface Listener {
   inode?: number
 }
 
-/** Listens under a name of its own and then takes the place of whatever is at `path`: nobody ever meets half a socket, and closing takes no other's away. */
+/** Listens under a name of its own and then takes the place of a socket at `path`: nobody ever meets half a socket, and closing takes no other's away. */
 async function open(listener: Listener): Promise<void> {
   const { path, server } = listener
   const fresh = `${path}.${randomBytes(2).toString('hex')}`
@@ -181,6 +183,9 @@ async function open(listener: Listener): Promise<void> {
   }
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o750 })
+    const before = await lstat(path).catch(() => undefined) // nothing there is the usual case
+    if (before !== undefined && !before.isSocket())
+      throw new Error(`there is something at ${path} that is no socket; move it away or choose another run folder`)
     await rm(fresh, { force: true })
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -214,9 +219,16 @@ async function close({ path, server, inode }: Listener, cut: AbortSignal): Promi
 type Routes = Readonly<Record<string, { readonly handle: Route; readonly maxBytes: number }>>
 
 function serve({ log }: CniServerOptions, stopped: AbortSignal, routes: Routes): Server {
+  const callers = new Callers(process.geteuid?.() ?? 0, log)
   const server = createServer(
     { headersTimeout: 5_000, requestTimeout: 10_000, keepAliveTimeout: 1_000 },
     (request, response) => {
+      if (!callers.mayAsk(request.socket)) {
+        request.resume()
+        response.shouldKeepAlive = false
+        send(response, failure(403, callerRefusal))
+        return
+      }
       answer(request, response, stopped, routes).catch((error: unknown) => {
         if (!response.destroyed)
           log.warn({ path: request.url, error: formatError(error) }, 'plugin request could not be answered')
@@ -224,6 +236,7 @@ function serve({ log }: CniServerOptions, stopped: AbortSignal, routes: Routes):
       })
     },
   )
+  server.on('connection', (socket) => callers.look(socket))
   return server
 }
 

@@ -2,8 +2,11 @@
 // The CNI server over its real sockets: what the plugin is told to print, what is asked of the rest of the agent, and that a request ends with its client.
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
 import { Registry } from 'prom-client'
 import { Retryable } from '../../src/base/errors.js'
 import { silentLogger } from '../../src/base/log.js'
@@ -12,6 +15,33 @@ import { createCniServer } from '../../src/node-agent/cni-server.js'
 import { formatPluginCall } from '../../src/node-agent/plugin-protocol/framing.js'
 import { askSocket, openCniRoom, readCounter, type CniRoom, type SocketReply } from '../support/cni-room.js'
 import { FakeClock, tick } from '../support/fake-clock.js'
+import { hostParts } from '../support/host-parts.js'
+import { testWith } from '../support/optional.js'
+
+const nobody = 65_534
+const toNobody = ['--reuid', String(nobody), '--regid', String(nobody), '--clear-groups', '--', process.execPath]
+
+/** Why nobody cannot run a program here. */
+function whyNotNobody(): string | undefined {
+  const { status, error, stderr } = spawnSync('setpriv', [...toNobody, '--version'], { encoding: 'utf8' })
+  return status === 0 ? undefined : `nobody cannot run programs here: ${error?.message ?? stderr.split('\n')[0]}`
+}
+const withNobody = testWith('setpriv', hostParts.root ?? whyNotNobody())
+
+/** A program that posts an event to pairs of socket and path, and prints the answers. */
+const askAll = `
+  const { request } = require('node:http')
+  const ask = ([socketPath, path]) => new Promise((resolve, reject) => {
+    const call = request({ socketPath, path, method: 'POST', agent: false }, (response) => {
+      let body = ''
+      response.on('data', (part) => (body += part))
+      response.on('end', () => resolve({ status: response.statusCode, body }))
+    })
+    call.on('error', reject)
+    call.end('{}')
+  })
+  Promise.all(JSON.parse(process.argv[1]).map(ask)).then((answers) => console.log(JSON.stringify(answers)))
+`
 
 const previous = '{ "cniVersion":"1.0.0", "ips":[{"address":"10.1.0.7/24"}],"unknown":1.50 }'
 const podArgs = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=apps;K8S_POD_NAME=p1;K8S_POD_UID=u1'
@@ -232,7 +262,11 @@ describe('the sockets', () => {
   test('take the place of what an agent left behind, and are gone at the end', async () => {
     await room.close()
     mkdirSync(room.folder, { recursive: true })
-    writeFileSync(room.socketPath, 'left behind')
+    const before = createServer()
+    const first = join(room.folder, 'first.sock')
+    await new Promise<void>((resolve) => before.listen({ path: first }, resolve))
+    linkSync(first, room.socketPath)
+    await new Promise((resolve) => before.close(resolve))
     await room.server.listen()
     expect(statSync(room.socketPath).isSocket()).toBe(true)
     await room.server.close()
@@ -241,6 +275,16 @@ describe('the sockets', () => {
       log: false,
     })
     await room.server.close()
+  })
+
+  test('never take the place of what is no socket', async () => {
+    await room.close()
+    mkdirSync(room.folder, { recursive: true })
+    writeFileSync(room.socketPath, 'somebody needs this')
+    await expect(room.server.listen()).rejects.toThrow(
+      `there is something at ${room.socketPath} that is no socket; move it away or choose another run folder`,
+    )
+    expect(readFileSync(room.socketPath, 'utf8')).toBe('somebody needs this')
   })
 
   test('of an agent that came later stay when the earlier one ends', async () => {
@@ -290,6 +334,32 @@ describe('the sockets', () => {
       },
       { level: 'warn', fields: { bytes: 4 }, message: 'log of a plugin is no JSON array' },
     ])
+  })
+
+  withNobody('hear root alone: another user is told so whatever it asks, and named in the log', async () => {
+    for (const open of [dirname(room.folder), room.folder]) chmodSync(open, 0o755)
+    const log = join(room.folder, 'log.sock')
+    const asked = [
+      [room.socketPath, '/cni'],
+      [room.socketPath, '/cmdadd'],
+      [log, '/log'],
+    ]
+    const child = spawn('setpriv', [...toNobody, '-e', askAll, JSON.stringify(asked)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let said = ''
+    child.stdout.on('data', (chunk) => (said += String(chunk)))
+    await once(child, 'close')
+    const refusal = { status: 403, body: 'only root and the user that the agent runs as may ask here\n' }
+    expect(JSON.parse(said)).toEqual([refusal, refusal, refusal])
+    const told = {
+      level: 'warn',
+      fields: { pid: child.pid, uid: nobody },
+      message: 'refused a plugin connection of another user',
+    }
+    expect(room.logs).toEqual([told, told, told])
+    expect([room.decisions.asked, room.decisions.released]).toEqual([[], []])
+    expect(printed(await execute()).exit).toBe('0')
   })
 
   test('a path that no socket can have stops the start, with the length that is allowed', async () => {

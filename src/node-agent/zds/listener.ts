@@ -2,7 +2,7 @@
 // The socket that ztunnels connect to. Until open() they wait in its backlog with their hello said; afterwards they are accepted one by one at a limited
 // rate, for a ztunnel that is turned away comes back within microseconds. Never decides who may stay.
 
-import { mkdirSync, statSync, unlinkSync } from 'node:fs'
+import { lstatSync, mkdirSync, statSync, unlinkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fatal, formatError } from '../../base/errors.js'
 import type { Clock, Timer } from '../../base/clock.js'
@@ -44,7 +44,7 @@ export class ZdsListener {
     this.#tokens = options.limits.acceptBurst
   }
 
-  /** Takes the path, whatever an earlier run left there. Throws Fatal. */
+  /** Takes the path, and the place of a socket that an earlier run left there. Throws Fatal. */
   listen(): void {
     const { path } = this.#options
     assertLayout()
@@ -122,9 +122,12 @@ export class ZdsListener {
 }
 
 function unlinkLeftover(path: string): void {
-  try {
-    unlinkSync(path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  const before = lstatSync(path, { throwIfNoEntry: false })
+  if (before === undefined) return
+  if (!before.isSocket()) {
+    throw new Fatal(
+      `there is something at ${path} that is no socket; move it away or choose another path for the socket of ztunnel`,
+    )
   }
+  unlinkSync(path)
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every ztunnel and every caller may rely on, over real sockets.
 
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { Fatal, InvalidInput, Retryable } from '../../../src/base/errors.js'
+import { closeDescriptor, listenAt } from '../../../src/node-agent/zds/seqpacket.js'
 import { ZdsRoom, countDescriptors, toPod } from './zds-room.js'
 
 let room: ZdsRoom
@@ -269,14 +271,22 @@ describe('a ZDS server', () => {
 
   test('takes the place of what an earlier run left at its path [1.1]', async () => {
     mkdirSync(`${room.folder}/run`)
-    writeFileSync(room.path, 'left over')
+    closeDescriptor(listenAt(room.path, 1))
     await room.open().readyZtunnel()
   })
 
+  test('refuses to take the place of what is no socket, and leaves it as it is', () => {
+    mkdirSync(`${room.folder}/run`)
+    writeFileSync(room.path, 'somebody needs this')
+    const sentence = `there is something at ${room.path} that is no socket; move it away or choose another path for the socket of ztunnel`
+    expect(() => room.server.listen()).toThrow(new Fatal(sentence))
+    expect(readFileSync(room.path, 'utf8')).toBe('somebody needs this')
+  })
+
   test('stops with a clear error where it cannot listen', () => {
-    mkdirSync(room.path, { recursive: true })
+    writeFileSync(dirname(room.path), 'no folder')
     expect(() => room.server.listen()).toThrow(Fatal)
-    expect(() => room.server.listen()).toThrow(/^cannot listen for ztunnel at .*EISDIR/)
+    expect(() => room.server.listen()).toThrow(/^cannot listen for ztunnel at .*EEXIST/)
     const elsewhere = new ZdsRoom({ path: `/tmp/${'x'.repeat(120)}` })
     expect(() => elsewhere.server.listen()).toThrow('cannot be the path of a socket')
     elsewhere.close()
