@@ -47,7 +47,7 @@ function toCode(error: unknown): unknown {
 
 const isGone = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(String(toCode(error)))
 
-/** Thrown by look() when the folder itself is not there; the next look may find it again. */
+/** Thrown by look() when the folder itself is not there, or is none; the next look may find it again. */
 export class FolderGone extends Retryable {}
 
 export class ManifestFolder {
@@ -99,7 +99,9 @@ export class ManifestFolder {
   }
 
   async #identify(): Promise<string> {
-    return formatIdentity(await stat(this.folder, { bigint: true }))
+    const s = await stat(this.folder, { bigint: true })
+    if (!s.isDirectory()) throw new FolderGone(`${this.folder} is no folder`)
+    return formatIdentity(s)
   }
 
   async #readDue(texts: Map<string, string>, walk: Walk): Promise<void> {

@@ -2,11 +2,13 @@
 // The agent's client of the control plane, made as the settings say, and what it is told of the pods enrolled here. Opens nothing.
 
 import type { Registry } from 'prom-client'
+import { toJsonReply, type AdminRoute } from '../base/admin-http.js'
 import type { Clock } from '../base/clock.js'
 import type { Logger } from '../base/log.js'
 import { createAddresses, type Addresses } from '../node-agent/addresses.js'
 import { isPlaintextAddress } from '../node-agent/addresses/target.js'
 import type { EnrolmentListener } from '../node-agent/agent-parts.js'
+import { WHATIS_PATH, type NodeRefusal } from '../wire/node-answer.js'
 import type { NodeSettings } from './node-settings-table.js'
 
 export interface NodeAddressesOptions {
@@ -38,6 +40,19 @@ export function createNodeAddresses(options: NodeAddressesOptions, registry: Reg
     random,
   })
 }
+
+/** Says why nothing can be asked where the settings name no control plane. */
+export const noControlPlaneRoutes: readonly AdminRoute[] = [
+  {
+    path: WHATIS_PATH,
+    methods: ['GET'],
+    about: 'says that nobody is asked here',
+    handle() {
+      const body: NodeRefusal = { error: 'this agent asks no control plane: set XDS_ADDRESS' }
+      return toJsonReply(body, new URLSearchParams(), 503)
+    },
+  },
+]
 
 /** What is enrolled here has to be served as such there. */
 export function toEnrolmentListener({ book }: Addresses): EnrolmentListener {

@@ -17,7 +17,7 @@ export interface NodePagesOptions {
   readonly log: Logger
   readonly pending: Pending
   readonly pods: () => readonly EnrolledPodDescription[]
-  /** Questions about addresses; empty without a control plane. */
+  /** Questions about addresses. */
   readonly addressRoutes: readonly AdminRoute[]
   readonly socketPath: string
 }

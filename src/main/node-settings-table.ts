@@ -6,6 +6,7 @@ import { hostname } from 'node:os'
 import { booleanValue, integerValue, listenValue, nameValue, textValue } from '../base/setting-values.js'
 import type { IgnoredFlag, SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
 import { isPlaintextAddress, parseTarget } from '../node-agent/addresses/target.js'
+import { socketFolderValue, socketPathValue } from './node-path-values.js'
 import { ruleSettings } from './node-rule-settings.js'
 import { clusterIdValue, objects, objectSettings, toLogSettings } from './shared-settings.js'
 
@@ -132,8 +133,8 @@ export const nodeSettingsTable = {
     flag: 'ztunnel-uds-address',
     env: 'ZTUNNEL_UDS_ADDRESS',
     default: '/var/run/ztunnel/ztunnel.sock',
-    type: nameValue('PATH'),
-    sentence: 'Socket at which ztunnel is waited for.',
+    type: socketPathValue,
+    sentence: 'Socket at which ztunnel is waited for: an absolute path, at most 102 bytes.',
     fromIstiod: true,
   },
   runFolder: {
@@ -141,8 +142,9 @@ export const nodeSettingsTable = {
     flag: 'cni-agent-run-dir',
     env: 'CNI_AGENT_RUN_DIR',
     default: '/var/run/istio-cni',
-    type: nameValue('DIR'),
-    sentence: 'Folder of the sockets at which the CNI plugin asks (pluginevent.sock) and people do (node.sock).',
+    type: socketFolderValue,
+    sentence:
+      'Folder of the sockets at which the CNI plugin asks (pluginevent.sock) and people do (node.sock): an absolute path, at most 85 bytes.',
     fromIstiod: true,
   },
   hostRoot: {

@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the paths of this agent's sockets still lead to it: a second agent takes them over, and somebody may sweep their folder. Then no plugin, no ztunnel
-// and no person reaches this one any more, and it says so. For main; mends nothing, for a successor shall have them.
+// The paths of this agent's sockets: none is taken from an agent that lives, and whether they still lead to this one. Somebody may sweep their folder, or put
+// others there; then no plugin, no ztunnel and no person reaches this agent any more, and it says so. For main; mends nothing, for a successor shall have them.
 
 import { lstatSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Clock, Timer } from '../base/clock.js'
+import { Fatal } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 
 /** Between two looks. */
 const lookMs = 5_000
 
-/** Whether some process answers at this socket just now. */
-export function isListenedAt(path: string): Promise<boolean> {
+/**
+ * Rejects with Fatal when some process has its socket at one of these paths just now: it would be deaf without a word. What a process that is gone left there
+ * is no hindrance.
+ */
+export async function refuseTakenSockets(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    if (!(await isListenedAt(path))) continue
+    throw new Fatal(`another process listens at ${path}; stop the other agent of this node first`)
+  }
+}
+
+/** What the kernel says of sockets that are somebody's: of another kind than ours (ztunnel's takes whole records), or with too many waiting. */
+const livelyRefusals: readonly (string | undefined)[] = ['EPROTOTYPE', 'EAGAIN']
+
+function isListenedAt(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path })
     const settle = (answer: boolean): void => {
@@ -19,8 +33,8 @@ export function isListenedAt(path: string): Promise<boolean> {
       resolve(answer)
     }
     socket.once('connect', () => settle(true))
-    // Nothing there, or left behind by a process that is gone.
-    socket.once('error', () => settle(false))
+    // Else nothing is there, or it was left behind by a process that is gone.
+    socket.once('error', (error: NodeJS.ErrnoException) => settle(livelyRefusals.includes(error.code)))
   })
 }
 

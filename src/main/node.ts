@@ -21,11 +21,11 @@ import { createPodAnnotator, noAnnotator } from '../node-agent/pod-annotation.js
 import { createProcesses } from '../node-agent/zds/processes.js'
 import { createZdsServer, type ZdsServer } from '../node-agent/zds/server.js'
 import { createFeed, type ChosenFeed } from './feeds.js'
-import { createNodeAddresses, toEnrolmentListener } from './node-addresses.js'
+import { createNodeAddresses, noControlPlaneRoutes, toEnrolmentListener } from './node-addresses.js'
 import { Kernel, type DataPlane } from './node-data-plane.js'
 import { NodePages } from './node-pages.js'
 import { toAgentSettings, toHostPlaces, type HostPlaces } from './node-places.js'
-import { SocketWatch, isListenedAt } from './node-sockets.js'
+import { SocketWatch, refuseTakenSockets } from './node-sockets.js'
 import type { NodeSettings } from './node-settings-table.js'
 
 export interface NodeOptions {
@@ -133,7 +133,7 @@ class NodeProgram implements RunningNode {
       log,
       pending: () => this.#pending(),
       pods: () => this.#parts?.agent.describe() ?? [],
-      addressRoutes: this.#addresses?.routes ?? [],
+      addressRoutes: this.#addresses?.routes ?? noControlPlaneRoutes,
       socketPath: this.#places.nodeSocket,
     })
   }
@@ -156,13 +156,9 @@ class NodeProgram implements RunningNode {
 
   async open(): Promise<void> {
     const { settings, log, path } = this.#options
-    const { nodeSocket } = this.#places
-    const isSecond = await isListenedAt(nodeSocket)
+    const { nodeSocket, pluginSocket } = this.#places
+    await refuseTakenSockets([nodeSocket, pluginSocket, settings.ztunnelSocket])
     this.#bound = await this.#pages.open()
-    if (isSecond) {
-      const message = 'another agent listens here; this one takes its place, and that one gets no pods any more'
-      log.warn({ path: nodeSocket }, message)
-    }
     this.#kernel = new Kernel({ settings, places: this.#places, path, log })
     const { clock, api } = this.#options
     const graph = createGraph({
@@ -234,9 +230,11 @@ class NodeProgram implements RunningNode {
       registry,
     })
     this.#parts = { ...plane, agent, zds, cni }
+    const { pluginSocket, nodeSocket } = this.#places
+    // The backend may have been long in coming.
+    await refuseTakenSockets([pluginSocket, settings.ztunnelSocket])
     zds.listen()
     await cni.listen()
-    const { pluginSocket, nodeSocket } = this.#places
     if (!this.#isStopping()) this.#sockets.start([settings.ztunnelSocket, pluginSocket, nodeSocket])
     this.#waitingFor = 'the API server'
     await Promise.race([feed.feed.synced, aborted(signal)])

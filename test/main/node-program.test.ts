@@ -345,6 +345,6 @@ describe('addressd-node run', () => {
     const file = join(root, 'package.json')
     const agent = runAgent([], {}, undefined, file)
     expect(await agent.ended()).toBe(1)
-    expect(agent.err).toBe(`addressd-node: ${file} is no folder\n`)
+    expect(agent.err).toBe(`addressd-node: cannot read the folder of manifests ${file}: ${file} is no folder\n`)
   })
 })
