@@ -126,6 +126,26 @@ describe('addressd-node', () => {
     })
   })
 
+  maybe('rules check and apply take annotations about rules, and nothing else for one', () => {
+    const check = (text: string) =>
+      run('addressd-node', ['rules', 'check', '--netns', '/proc/self/ns/net', '--annotation', text])
+    expect(check('addressd.io/exclude-inbound-ports=99999')).toEqual({
+      status: 2,
+      stdout: '',
+      stderr:
+        'addressd-node: pod of/--annotation: annotation addressd.io/exclude-inbound-ports: "99999" is no port; write a number from 1 to 65535\n',
+    })
+    expect([check('app=web').status, check('app=web').stderr]).toEqual([
+      2,
+      expect.stringMatching(/^addressd-node: --annotation "app=web": write KEY=VALUE with one of ambient\.istio\.io/),
+    ])
+    expect(check('ambient.istio.io/dns-capture=perhaps').stderr).toMatch(/"perhaps" is not a boolean/)
+    expect(run('addressd-node', ['rules', 'show', '--netns', '/x', '--annotation', 'a=b']).status).toBe(2)
+    expect(run('addressd-node', ['rules', '--help']).stdout).toContain(
+      'Exit codes: 0 complete or done, 1 failed, 2 wrong usage, 3 (check alone) the rules are absent or different.',
+    )
+  })
+
   maybe('rules wants a namespace, and refuses what is none', () => {
     expect(run('addressd-node', ['rules', 'check']).status).toBe(2)
     expect(run('addressd-node', ['rules', 'check', '--netns', '/etc/hostname'])).toEqual({

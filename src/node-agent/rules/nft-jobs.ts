@@ -178,7 +178,7 @@ export function showNft(
   })
 }
 
-const familyNames: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
+export const familyNames: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
 
 /** One transaction: leftovers out, our tables anew. */
 async function replace(

@@ -8,6 +8,7 @@ import type { NetnsWorkers } from '../netns/workers.js'
 import { showIptables } from './iptables-show.js'
 import type { NodeTools } from './iptables-tools.js'
 import { showNftJob } from './nft-jobs.js'
+import { formatDifferences } from './rules-difference.js'
 
 export const rulesActions = ['show', 'check', 'apply', 'remove'] as const
 export type RulesAction = (typeof rulesActions)[number]
@@ -15,6 +16,8 @@ export type RulesAction = (typeof rulesActions)[number]
 export interface RulesCommand {
   readonly action: RulesAction
   readonly netns: Netns
+  /** Of the namespace, as it was given: lines begin with it. */
+  readonly path: string
   readonly rules: PodRules
   /** What the rules are compared with, or made as. */
   readonly options: PodRuleOptions
@@ -25,9 +28,13 @@ export interface RulesCommand {
   readonly print: (line: string) => void
 }
 
-/** Gives the exit code: 0 it went well (of check: the rules are complete), 1 it failed, 2 the rules are absent or different. */
+/**
+ * Gives the exit code: 0 it went well (of check: the rules are complete), 1 it failed, 3 the rules are absent or different. 2, wrong usage, is for the
+ * program to say.
+ */
 export async function runRulesCommand(command: RulesCommand): Promise<number> {
-  const { action, rules, netns, options, print } = command
+  const { action, rules, netns, options, path } = command
+  const print = (line: string): void => command.print(`${path}: ${line}`)
   try {
     switch (action) {
       case 'show':
@@ -35,7 +42,12 @@ export async function runRulesCommand(command: RulesCommand): Promise<number> {
       case 'check': {
         const state = await rules.check(netns, options)
         print(`${rules.backend}: ${state}`)
-        return state === 'complete' ? 0 : 2
+        if (state === 'complete') return 0
+        if (state === 'absent') return 3
+        const differences = formatDifferences(rules.backend, options, await listShown(command))
+        for (const line of differences) print(line)
+        if (differences.length === 0) print('every rule is there, but not in this order, or its table sleeps')
+        return 3
       }
       case 'apply':
         await rules.apply(netns, options)
@@ -52,11 +64,16 @@ export async function runRulesCommand(command: RulesCommand): Promise<number> {
   }
 }
 
-async function show({ workers, netns, tools, options, print }: RulesCommand): Promise<number> {
+async function show(command: RulesCommand): Promise<number> {
+  const { path, print } = command
+  const lines = await listShown(command)
+  for (const line of lines) print(line)
+  if (lines.length === 0) print(`${path}: no rule of addressd or istio-cni is there`)
+  return 0
+}
+
+async function listShown({ workers, netns, tools, options }: RulesCommand): Promise<readonly string[]> {
   const ownTables = await workers.run(showNftJob, { netns, args: { removeStrangeChains: true } })
   // What iptables keeps is shown as iptables says it.
-  const lines = [...ownTables, ...(await showIptables({ workers, netns, tools, ipv6: options.ipv6 }))]
-  for (const line of lines) print(line)
-  if (lines.length === 0) print('no rule of addressd or istio-cni is there')
-  return 0
+  return [...ownTables, ...(await showIptables({ workers, netns, tools, ipv6: options.ipv6 }))]
 }

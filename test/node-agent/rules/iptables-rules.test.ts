@@ -11,6 +11,7 @@ import {
   findNodeTools,
   toNamedTools,
 } from '../../../src/node-agent/rules/iptables-tools.js'
+import { runRulesCommand } from '../../../src/node-agent/rules/rules-command.js'
 import { createNftablesRules } from '../../../src/node-agent/rules/nftables.js'
 import { hostParts } from '../../support/host-parts.js'
 import { testWith } from '../../support/optional.js'
@@ -269,6 +270,30 @@ describe('the iptables backend', () => {
     await netlink.apply(handle, plainOptions)
     await createRules('nft').remove(handle)
     expect(netns.run(['cat', loose]).trim()).toBe('0')
+  })
+
+  test('tells people what is missing and what is there beside it', async () => {
+    for (const variant of variants) {
+      const { netns, handle } = room.addNetns('pod')
+      const rules = createRules(variant)
+      await rules.apply(handle, plainOptions)
+      netns.run([`iptables-${variant}`, '-t', 'nat', '-I', 'ISTIO_OUTPUT', '-p', 'icmp', '-j', 'ACCEPT'])
+      netns.run([`ip6tables-${variant}`, '-t', 'nat', '-D', 'OUTPUT', '-j', 'ISTIO_OUTPUT'])
+      const lines: string[] = []
+      const code = await runRulesCommand({
+        ...{ action: 'check', netns: handle, path: 'it', rules, options: plainOptions, workers: room.workers },
+        tools: realTools,
+        print: (line) => lines.push(line),
+      })
+      expect([code, lines]).toEqual([
+        3,
+        [
+          `it: iptables-${variant}: different`,
+          `it: missing: iptables-${variant}, IPv6, nat: -A OUTPUT -j ISTIO_OUTPUT`,
+          `it: unexpected: iptables-${variant}, IPv4, nat: -A ISTIO_OUTPUT -p icmp -j ACCEPT`,
+        ],
+      ])
+    }
   })
 
   test('does not wait for a lock of the node that somebody holds', async () => {

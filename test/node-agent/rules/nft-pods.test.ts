@@ -204,16 +204,27 @@ describe('rules of a pod over netlink', () => {
   maybe('are shown, checked, made and taken out for people', async () => {
     const { netns } = addPod()
     const lines: string[] = []
-    const run = (action: 'show' | 'check' | 'apply' | 'remove'): Promise<number> =>
+    const run = (action: 'show' | 'check' | 'apply' | 'remove', wanted = options): Promise<number> =>
       runRulesCommand({
-        ...{ action, netns, rules: create(), options, workers },
+        ...{ action, netns, path: '/run/netns/x', rules: create(), options: wanted, workers },
         tools: findNodeTools('/usr/sbin:/sbin'),
         print: (line) => lines.push(line),
       })
     const codes = [await run('check'), await run('show'), await run('apply'), await run('check')]
     expect([codes, lines]).toEqual([
-      [2, 0, 0, 0],
-      ['nftables: absent', 'no rule of addressd or istio-cni is there', 'nftables: rules made', 'nftables: complete'],
+      [3, 0, 0, 0],
+      [
+        'nftables: absent',
+        'no rule of addressd or istio-cni is there',
+        'nftables: rules made',
+        'nftables: complete',
+      ].map((line) => `/run/netns/x: ${line}`),
+    ])
+    lines.length = 0
+    expect(await run('check', { ...options, excludedInboundPorts: [9100] })).toBe(3)
+    expect(lines).toEqual([
+      '/run/netns/x: nftables: different',
+      '/run/netns/x: missing: table inet addressd-ambient, nat-prerouting: protocol = tcp, destination port = 9100, return',
     ])
     lines.length = 0
     expect(await run('show')).toBe(0)
@@ -242,6 +253,6 @@ describe('rules of a pod over netlink', () => {
       'ip -6 route local default dev lo table 100',
       'ip -6 rule from all fwmark 0x111/0xfff lookup 100 priority 32764',
     ])
-    expect([await run('remove'), await run('check')]).toEqual([0, 2])
+    expect([await run('remove'), await run('check')]).toEqual([0, 3])
   })
 })
