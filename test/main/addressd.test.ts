@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { runAddressd } from '../../src/main/addressd.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'addressd-cli-'))
@@ -68,6 +69,13 @@ test('a folder that is not there ends it with code 1', async () => {
   const { code, output } = run(['serve', '--files', '/does/not/exist', ...off])
   expect(await code).toBe(1)
   expect(output.stderr).toContain('/does/not/exist')
+})
+
+test('a file in the place of a folder is called so, and ends it with code 1', async () => {
+  const file = fileURLToPath(import.meta.url)
+  const { code, output } = run(['serve', '--files', file, ...off])
+  expect(await code).toBe(1)
+  expect(output.stderr).toBe(`addressd: cannot read the folder of manifests ${file}: ${file} is no folder\n`)
 })
 
 test('flags that change nothing are warnings in the log', async () => {
