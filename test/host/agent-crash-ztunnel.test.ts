@@ -118,6 +118,8 @@ describe('a ztunnel', () => {
       )
     }
     const enrolled = [first, second, third].map(({ name }) => `apps/${name}`)
+    // The annotation is there before its answer has come back and been told.
+    await untilSo('all is told', () => selectTold('enrolled').length > enrolled.length)
     expect(selectTold('enrolled')).toEqual(['apps/model', ...enrolled])
     expect(new Set(selectTold('a pod is not where it should be; trying again'))).toEqual(new Set(enrolled.slice(0, 1)))
     expect(Object.keys(room.ztunnel('first').state.holds)).toHaveLength(4)
