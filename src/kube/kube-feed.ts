@@ -11,6 +11,7 @@ import { kinds, type Inputs } from './inputs.js'
 import { createKubeMetrics, type KubeMetrics } from './kube-metrics.js'
 import { formatMeshConfigName } from './mesh-config.js'
 import type { Kind } from './records.js'
+import { Outage } from './outage.js'
 import { Reflector } from './reflector.js'
 
 export { kubeLimits } from './limits.js'
@@ -44,7 +45,8 @@ export interface KubeFeed extends Feed {
 /** Nothing is asked before run(). */
 export function createKubeFeed(options: KubeFeedOptions): KubeFeed {
   const metrics = createKubeMetrics(options.registry)
-  const reflectors = new Map((options.kinds ?? kinds).map((kind) => [kind, createReflector(kind, options, metrics)]))
+  const shared = { metrics, outage: new Outage() }
+  const reflectors = new Map((options.kinds ?? kinds).map((kind) => [kind, createReflector(kind, options, shared)]))
   const all = [...reflectors.values()]
   return {
     synced: Promise.all(all.map((r) => r.synced)).then(() => undefined),
@@ -66,13 +68,18 @@ export function createKubeFeed(options: KubeFeedOptions): KubeFeed {
   }
 }
 
-function createReflector(kind: Kind, options: KubeFeedOptions, metrics: KubeMetrics): Reflector<Kind> {
+interface Shared {
+  readonly metrics: KubeMetrics
+  readonly outage: Outage
+}
+
+function createReflector(kind: Kind, options: KubeFeedOptions, shared: Shared): Reflector<Kind> {
   const { api, cluster, clock, log, random = Math.random } = options
   return makeReflector(kind)
 
   function makeReflector<K extends Kind>(of: K): Reflector<K> {
     const selection = { api, kind: of, cluster, ...selectPart(of, options) }
-    return new Reflector({ selection, source: options.inputs[of], clock, log, metrics, random })
+    return new Reflector({ selection, source: options.inputs[of], clock, log, random, ...shared })
   }
 }
 

@@ -11,6 +11,7 @@ import { kubeLimits } from './limits.js'
 import { ListExpired, listAll, type Selection } from './list.js'
 import { selectVersions } from './locate.js'
 import type { Kind, RecordByKind } from './records.js'
+import { Outage } from './outage.js'
 import { Gone, HttpFailure } from './requests.js'
 import { resourceTypes } from './resources.js'
 import { Rows } from './rows.js'
@@ -23,6 +24,8 @@ export interface ReflectorOptions<K extends Kind> {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: KubeMetrics
+  /** Of all who read from the same server; its own when left out. */
+  readonly outage?: Outage
   /** 0 up to 1, for jitter. */
   readonly random: () => number
 }
@@ -33,6 +36,7 @@ export class Reflector<K extends Kind> {
   readonly synced: Promise<void>
   readonly #options: ReflectorOptions<K>
   readonly #rows: Rows<K>
+  readonly #outage: Outage
   #resolveSynced: () => void = () => undefined
   #isSynced = false
   /** Where the next watch goes on; undefined = list first. */
@@ -49,6 +53,7 @@ export class Reflector<K extends Kind> {
   constructor(options: ReflectorOptions<K>) {
     this.kind = options.selection.kind
     this.#options = options
+    this.#outage = options.outage ?? new Outage()
     this.#rows = new Rows(this.kind, options.source, options.log, options.metrics)
     this.synced = new Promise((resolve) => {
       this.#resolveSynced = resolve
@@ -106,6 +111,7 @@ export class Reflector<K extends Kind> {
         const pageSize = this.#expiredLists > 1 ? 0 : kubeLimits.pageSize
         const listed = await listAll(selection, { clock, apiVersion, pageSize, signal })
         metrics.countRequest(this.kind, 'list', 200)
+        this.#outage.end()
         this.#apiVersion = apiVersion
         this.#expiredLists = 0
         this.#absentSeen = 0
@@ -135,6 +141,7 @@ export class Reflector<K extends Kind> {
         signal,
         onOpen: () => {
           seen.opened = clock.monotonic()
+          this.#outage.end()
           metrics.countRequest(this.kind, 'watch', 200)
         },
         onEvent: (event) => {
@@ -195,7 +202,8 @@ export class Reflector<K extends Kind> {
     if (error instanceof HttpFailure && error.status === 404) this.#version = undefined
     this.#failures = Math.max(2, this.#failures)
     const asked = error instanceof HttpFailure ? (error.retryAfterMs ?? 0) : 0
-    const pauseMs = Math.max(this.#backoff(this.#failures - 1), Math.min(asked, kubeLimits.retryAfterMaxMs))
+    const exactPauseMs = Math.max(this.#backoff(this.#failures - 1), Math.min(asked, kubeLimits.retryAfterMaxMs))
+    const pauseMs = Math.round(exactPauseMs)
     if (error instanceof HttpFailure && (error.status === 401 || error.status === 403)) {
       const { group, plural } = resourceTypes[this.kind]
       const resource = group === '' ? plural : `${plural}.${group}`
@@ -205,9 +213,12 @@ export class Reflector<K extends Kind> {
         'the API server denies access',
       )
     } else {
-      log.warn({ ...fields, pauseMs }, 'the API server could not be read and is asked again')
+      // What a server answers is said of each kind; that it is away concerns all of them alike.
+      const isNews = error instanceof HttpFailure || this.#outage.isNews(fields.error, this.#options.clock.monotonic())
+      const level = isNews ? 'warn' : 'debug'
+      log[level]({ ...fields, pauseMs }, 'the API server could not be read and is asked again')
     }
-    return pauseMs
+    return exactPauseMs
   }
 
   /** After a watch that was open: at once, but not more than one try a second; a server that ends each one at once is left alone for longer. */

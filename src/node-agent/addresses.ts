@@ -166,12 +166,16 @@ export function createAddresses(options: AddressesOptions): Addresses {
         if (book.isGood) log.info({ ...where, own: book.held.ownSize }, 'control plane answers')
       })
       const stopExpiry = expireRegularly(clock, book)
+      let toldMs = -Infinity
       try {
         await keepOpen(
           { stream, book, node: toNode(options), clock, signal, random: options.random },
           (reason, pauseMs) => {
             trouble = reason
-            log.warn({ ...where, reason, pauseMs: Math.round(pauseMs) }, 'control plane is away')
+            const nowMs = clock.monotonic()
+            const isDue = nowMs - toldMs >= awayRepeatMs
+            if (isDue) toldMs = nowMs
+            log[isDue ? 'warn' : 'debug']({ ...where, reason, pauseMs: Math.round(pauseMs) }, 'control plane is away')
           },
         )
       } finally {
@@ -181,6 +185,9 @@ export function createAddresses(options: AddressesOptions): Addresses {
     },
   }
 }
+
+/** That the control plane is away is a warning once in this time, in milliseconds. */
+const awayRepeatMs = 60_000
 
 function expireRegularly(clock: Clock, book: Book): () => void {
   const arm = (): ReturnType<Clock['after']> =>

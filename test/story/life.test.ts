@@ -226,7 +226,7 @@ describe('a start that cannot be ends at once, with a sentence that says what to
 
 describe('an API server that is not there', () => {
   maybe('is asked again, /ready says what is missing, and the log says why', async () => {
-    const run = new Run(['--kubeconfig', kubeconfig(1)])
+    const run = new Run(['--kubeconfig', kubeconfig(1), '--log_output_level=default:debug'])
     const line = await run.says('the API server could not be read and is asked again')
     expect(line.level).toBe('warn')
     expect(JSON.stringify(line)).toContain('ECONNREFUSED')
