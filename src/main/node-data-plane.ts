@@ -125,7 +125,11 @@ function openNodeNetns({ settings, places, log }: KernelOptions): Netns {
     }
     // The settings say that this agent is on the host's network itself.
     log.warn(
-      { procRoot, error: formatError(error) },
+      {
+        procRoot,
+        error: formatError(error),
+        hint: "give the agent the capability SYS_PTRACE and the host's processes: hostPID, or ADDRESSD_HOST_PROC at a mount of the host's /proc",
+      },
       'process 1 cannot be looked at; the namespace of this agent is taken for the host',
     )
     return openNetnsFile('/proc/self/ns/net')

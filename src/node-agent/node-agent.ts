@@ -20,6 +20,8 @@ import { Sweep } from './sweep.js'
 
 /** So long enrolment waits for the probe set at the start. */
 const longestWaitMs = 5_000
+/** A ztunnel that is not there by then is missed aloud. */
+const ztunnelDueMs = 30_000
 
 /** Makes the tables in the graph at once; nothing is read or done before start(). */
 export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
@@ -57,6 +59,12 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     )
     for (const wish of all) if (isStray(wish)) enroller.suspects.add({ ...wish, wasEnrolled: false })
     isStarted = true
+    const due = clock.after(ztunnelDueMs, () => {
+      if (ztunnels.connected > 0) return
+      const hint = 'pods that run wait as pending, and pods that start are held back, until ztunnel runs on this node'
+      log.warn({ hint }, 'no ztunnel is connected yet')
+    })
+    signal.addEventListener('abort', () => due.cancel(), { once: true })
     begun = new Promise((resolve) => void goOn(signal, resolve))
   }
 

@@ -267,13 +267,19 @@ export class PodWatcher {
     const isExpected = isRefused && enroller.isDown(uid)
     const isNews = !isExpected && text !== course.told
     if (!isExpected) course.told = text
-    const fields = { pod: formatPod(course.last.pod), error: text }
+    const pauseMs = isRefused ? undefined : course.backoff.next()
+    const fields = {
+      pod: formatPod(course.last.pod),
+      wanted: formatWanted(this.#select(uid, course)),
+      error: text,
+      ...(pauseMs === undefined ? {} : { pauseMs: Math.round(pauseMs), hint }),
+    }
     const message = isRefused
       ? 'a pod cannot be enrolled; it is looked at again later'
       : 'a pod is not where it should be; trying again'
     if (isNews) log.warn(fields, message)
     else log.debug(fields, message)
-    if (!isRefused) this.#goLater(uid, course, course.backoff.next())
+    if (pauseMs !== undefined) this.#goLater(uid, course, pauseMs)
   }
 
   /** Forgets a pod that is gone and released. */
@@ -290,6 +296,15 @@ export class PodWatcher {
     course.found?.close()
     course.found = undefined
   }
+}
+
+const hint =
+  'mend what the error names, such as a ztunnel that is not there; addressd-node rules check says how the rules are'
+
+function formatWanted({ verb }: NextStep): string {
+  if (verb === 'enroll') return 'in the mesh'
+  if (verb === 'release') return 'out of the mesh'
+  return verb === 'sync-addresses' ? 'its addresses in the probe set' : 'as it is'
 }
 
 /** What the tables say of a pod, as a request without a sandbox. */

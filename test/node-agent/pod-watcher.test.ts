@@ -250,6 +250,23 @@ describe('failures', () => {
     await room.stop()
   })
 
+  test('without any ztunnel one warning says so after half a minute, and each pod what is wanted for it', async () => {
+    const room = new NodeRoom().namespace('shop', ambient).pod(makePod('web', { ips: ['10.0.0.5'] }), 'A')
+    await room.start()
+    await room.advance(29_000)
+    const missed = (): number => room.lines('warn').filter((l) => l.message === 'no ztunnel is connected yet').length
+    expect(missed()).toBe(0)
+    const [line] = room.lines('warn').filter(({ message }) => message.startsWith('a pod is not where it should be'))
+    expect(line?.fields).toMatchObject({ pod: 'shop/web', wanted: 'in the mesh' })
+    expect([String(line?.fields.hint), Number.isInteger(line?.fields.pauseMs)]).toEqual([
+      expect.stringContaining('ztunnel'),
+      true,
+    ])
+    await room.advance(100_000)
+    expect(missed()).toBe(1)
+    await room.stop()
+  })
+
   test('a removal that fails for a finished pod is tried again, and the pod never comes back', async () => {
     const room = await openRoom(ambient)
     room.ztunnels.removeError = later
