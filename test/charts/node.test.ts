@@ -74,7 +74,9 @@ describe('rendering', () => {
       'revision=A',
       'env.NODE_NAME=me',
     ]
-    const lines = (await refuse(...flags, 'podLabels.k8s-app=other')).split('\n').map((line) => line.trim())
+    const lines = (await refuse(...flags, 'podLabels.k8s-app=other', 'daemonSetLabels.k8s-app=other'))
+      .split('\n')
+      .map((line) => line.trim())
     expect(lines).toEqual(
       expect.arrayContaining([
         'ambient.enabled: false leaves nothing to do; this agent is for ambient meshes only',
@@ -84,6 +86,7 @@ describe('rendering', () => {
         'xdsAddress: "istiod" is not HOST:PORT',
         'env.NODE_NAME: this is what Kubernetes says of the pod; leave it out',
         'podLabels: k8s-app is how the DaemonSet finds its pods; leave it out',
+        'daemonSetLabels: k8s-app is set by this chart; leave it out',
       ]),
     )
   })

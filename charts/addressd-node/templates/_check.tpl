@@ -31,6 +31,11 @@
     {{- $problems = append $problems (printf "podLabels: %s is how the DaemonSet finds its pods; leave it out" $key) -}}
   {{- end -}}
 {{- end -}}
+{{- range $key := keys (include "addressd-node.labels" . | fromYaml) | sortAlpha -}}
+  {{- if hasKey $.Values.daemonSetLabels $key -}}
+    {{- $problems = append $problems (printf "daemonSetLabels: %s is set by this chart; leave it out" $key) -}}
+  {{- end -}}
+{{- end -}}
 {{- with $problems -}}
   {{- printf "the values have %d problem(s):\n  %s" (len .) (join "\n  " .) | fail -}}
 {{- end -}}
