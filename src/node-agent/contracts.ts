@@ -101,8 +101,8 @@ export interface WantedPod {
 export interface NetnsFinder {
   /** Opens a path as the runtime names it (host path). Rejects with InvalidInput: no namespace, or the host's own; Retryable when it is not there. */
   open(path: string): Promise<Netns>
-  /** One scan for all of them: uid to an open handle (the caller closes). Those not found are left out. */
-  find(pods: readonly WantedPod[]): Promise<ReadonlyMap<string, Netns>>
+  /** One scan for all of them: uid to an open handle (the caller closes). Those not found are left out; `seen` takes the uids of pods that have processes. */
+  find(pods: readonly WantedPod[], seen?: Set<string>): Promise<ReadonlyMap<string, Netns>>
 }
 
 export const redirectionAnnotation = 'ambient.istio.io/redirection'

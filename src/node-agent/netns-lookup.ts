@@ -6,6 +6,7 @@ import type { Netns } from './netns/netns.js'
 
 interface Asked {
   readonly pod: WantedPod
+  readonly seen: Set<string> | undefined
   readonly resolve: (netns: Netns | undefined) => void
   readonly reject: (error: unknown) => void
 }
@@ -19,10 +20,13 @@ export class NetnsLookup {
     this.#finder = finder
   }
 
-  /** An open handle of its own for the caller; undefined when no process of the pod was found. Rejects as the scan does. */
-  find(pod: WantedPod): Promise<Netns | undefined> {
+  /**
+   * An open handle of its own for the caller; undefined when none was found, and then `seen` has the pod's uid if it has processes. Rejects as the scan
+   * does.
+   */
+  find(pod: WantedPod, seen?: Set<string>): Promise<Netns | undefined> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ pod, resolve, reject })
+      this.#waiting.push({ pod, seen, resolve, reject })
       if (!this.#isRunning) void this.#run()
     })
   }
@@ -40,7 +44,9 @@ export class NetnsLookup {
   async #scan(asked: readonly Asked[]): Promise<void> {
     try {
       const wanted = new Map(asked.map(({ pod }) => [pod.uid, pod]))
-      const found = await this.#finder.find([...wanted.values()])
+      const all = new Set<string>()
+      const found = await this.#finder.find([...wanted.values()], all)
+      for (const { pod, seen } of asked) if (all.has(pod.uid)) seen?.add(pod.uid)
       for (const { pod, resolve } of asked) resolve(found.get(pod.uid)?.share())
       for (const netns of found.values()) netns.close()
     } catch (error) {

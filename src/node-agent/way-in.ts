@@ -85,13 +85,14 @@ export class WayIn {
     }
     if (known?.netns !== undefined) return known.netns.share()
     const ips = toCanonicalIps(request.ips)
-    const found = await lookup.find({
-      uid: request.processUid ?? pod.uid,
-      ips: ips.length > 0 ? ips : (known?.ips ?? []),
-    })
+    const uid = request.processUid ?? pod.uid
+    const seen = new Set<string>()
+    const found = await lookup.find({ uid, ips: ips.length > 0 ? ips : (known?.ips ?? []) }, seen)
     if (found === undefined) {
       throw new InvalidInput(
-        "none of its processes was found in a network namespace of its own that has its address (the host's is never taken)",
+        seen.has(uid)
+          ? 'its processes were seen, but none of their network namespaces has its address'
+          : "no process of this pod was seen in a network namespace of its own (the host's is never taken); are the host's processes below ADDRESSD_HOST_PROC?",
       )
     }
     return this.#unlessEnded(pod.uid, found)

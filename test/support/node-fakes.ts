@@ -109,13 +109,16 @@ export class FakeHost implements NetnsFinder {
     return Promise.resolve(this.handle(path))
   }
 
-  find(pods: readonly WantedPod[]): Promise<ReadonlyMap<string, Netns>> {
+  /** A process in the namespace `elsewhere` is seen, and the namespace has no address of anybody. */
+  find(pods: readonly WantedPod[], seen?: Set<string>): Promise<ReadonlyMap<string, Netns>> {
     this.scans++
     if (this.scanError !== undefined) return Promise.reject(this.scanError)
     const out = new Map<string, Netns>()
     for (const { uid, ips } of pods) {
       const name = this.#processes.get(uid)
-      if (name !== undefined && name !== 'host' && ips.length > 0) out.set(uid, this.handle(name))
+      if (name !== undefined && name !== 'host') seen?.add(uid)
+      if (name !== undefined && name !== 'host' && name !== 'elsewhere' && ips.length > 0)
+        out.set(uid, this.handle(name))
     }
     return Promise.resolve(out)
   }

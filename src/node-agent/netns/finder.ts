@@ -26,7 +26,7 @@ export function createNetnsFinder(options: NetnsFinderOptions): NetnsFinder {
   return {
     // Not in a worker: that a name stands for a namespace is known without a wait.
     open: (path) => Promise.resolve().then(() => open(options, path)),
-    find: (pods) => find(options, pods),
+    find: (pods, seen) => find(options, pods, seen),
   }
 }
 
@@ -40,7 +40,11 @@ function open({ hostPrefix, hostNetns }: NetnsFinderOptions, path: string): Netn
   throw new InvalidInput(`${path} is the node's own network namespace`)
 }
 
-async function find(options: NetnsFinderOptions, pods: readonly WantedPod[]): Promise<ReadonlyMap<string, Netns>> {
+async function find(
+  options: NetnsFinderOptions,
+  pods: readonly WantedPod[],
+  seen?: Set<string>,
+): Promise<ReadonlyMap<string, Netns>> {
   const { procRoot, workers, log, hostNetns } = options
   const found = new Map<string, Netns>()
   // Without an address nobody can tell whether a namespace is the pod's.
@@ -51,7 +55,9 @@ async function find(options: NetnsFinderOptions, pods: readonly WantedPod[]): Pr
     pods: wanted.map(({ uid, ips }) => ({ uid, ips: [...ips] })),
     excluded: [formatNetns(hostNetns)],
   }
-  for (const { uid, fd } of await workers.run(scanProcessesJob, { args: scan })) {
+  const result = await workers.run(scanProcessesJob, { args: scan })
+  for (const uid of result.seen) seen?.add(uid)
+  for (const { uid, fd } of result.found) {
     try {
       found.set(uid, createNetns(fd, `the namespace of pod ${uid}`))
     } catch (error) {

@@ -27,13 +27,19 @@ export interface FoundNetns {
   readonly fd: number
 }
 
+export interface ScanResult {
+  readonly found: readonly FoundNetns[]
+  /** Pods of which some process has a network namespace of its own, whatever its addresses. */
+  readonly seen: readonly string[]
+}
+
 interface Candidate {
   readonly fd: number
   /** In the kernel's ticks since the node started. */
   readonly startTime: number
 }
 
-export const scanProcessesJob = 'netns/scan-processes' as JobKey<ProcessScan, FoundNetns[]>
+export const scanProcessesJob = 'netns/scan-processes' as JobKey<ProcessScan, ScanResult>
 
 // Between two portions the thread's other jobs get their turn.
 const portion = 100
@@ -42,7 +48,7 @@ const portion = 100
 export async function scanProcesses(
   place: WorkerPlace,
   { procRoot, pods, excluded }: ProcessScan,
-): Promise<FoundNetns[]> {
+): Promise<ScanResult> {
   const scan = new Scan(place, procRoot, pods, new Set(excluded))
   try {
     const processes = scan.listProcesses()
@@ -61,6 +67,7 @@ class Scan {
   readonly #wanted: ReadonlyMap<string, ReadonlySet<string>>
   readonly #taken = new Set<string>()
   readonly #found = new Map<string, Candidate>()
+  readonly #seen = new Set<string>()
   readonly #passedOver: string[] = []
 
   constructor(
@@ -91,12 +98,12 @@ class Scan {
     }
   }
 
-  result(): FoundNetns[] {
+  result(): ScanResult {
     if (this.#passedOver.length > 0) {
       const fields = { count: this.#passedOver.length, first: this.#passedOver[0] }
       this.place.log.debug(fields, 'processes were passed over in the search for namespaces')
     }
-    return [...this.#found].map(([uid, { fd }]) => ({ uid, fd }))
+    return { found: [...this.#found].map(([uid, { fd }]) => ({ uid, fd })), seen: [...this.#seen] }
   }
 
   closeAll(): void {
@@ -110,6 +117,7 @@ class Scan {
     const { podUid } = parseCgroup(readFileSync(`${this.procRoot}/${pid}/cgroup`, 'utf8'))
     const addresses = this.#wanted.get(podUid)
     if (addresses === undefined || addresses.size === 0) return
+    this.#seen.add(podUid)
     const startTime = parseStartTime(readFileSync(`${this.procRoot}/${pid}/stat`, 'utf8'))
     const fd = openFile(`${this.procRoot}/${pid}/ns/net`)
     let keeps = false

@@ -141,6 +141,12 @@ describe('a look through the processes', () => {
     const pod = addPod('10.1.0.9/32')
     layProcess(7, cgroup(1), pod.path)
     expect(await find({ uid: uid(1), ips: ['::ffff:10.1.0.9'] })).toEqual({ [uid(1)]: inodeOf(pod) })
+    const seen = new Set<string>()
+    await finder.find(
+      [1, 2].map((n) => ({ uid: uid(n), ips: ['10.9.9.9'] })),
+      seen,
+    )
+    expect([...seen]).toEqual([uid(1)])
   })
 
   maybe('does not find a pod without an address, nor look when all are so', async () => {
