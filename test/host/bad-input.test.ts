@@ -19,7 +19,7 @@ import { testWith } from '../support/optional.js'
 
 const missing = hostParts.built ?? hostParts.netns ?? hostParts.nft ?? findPlugin()
 const maybe = testWith('root', missing)
-const fakeZtunnel = fileURLToPath(new URL('../support/fake-ztunnel.mjs', import.meta.url))
+const fakeZtunnel = fileURLToPath(new URL('../support/run-fake-ztunnel.mjs', import.meta.url))
 const toNobody = ['--reuid', '65534', '--regid', '65534', '--clear-groups', '--', process.execPath, fakeZtunnel]
 
 /** Why nobody cannot play a ztunnel here. */

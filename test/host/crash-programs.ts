@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { untilSo } from './crash-view.js'
 
 const agentProgram = fileURLToPath(new URL('../../bin/addressd-node', import.meta.url))
-const ztunnelProgram = fileURLToPath(new URL('../support/fake-ztunnel.mjs', import.meta.url))
+const ztunnelProgram = fileURLToPath(new URL('../support/run-fake-ztunnel.mjs', import.meta.url))
 
 class Program {
   readonly pid: number

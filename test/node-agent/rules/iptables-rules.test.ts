@@ -282,7 +282,7 @@ describe('the iptables backend', () => {
       const lines: string[] = []
       const code = await runRulesCommand({
         ...{ action: 'check', netns: handle, path: 'it', rules, options: plainOptions, workers: room.workers },
-        tools: realTools,
+        tools: { ...realTools, plain: {} },
         print: (line) => lines.push(line),
       })
       expect([code, lines]).toEqual([

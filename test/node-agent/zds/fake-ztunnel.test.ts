@@ -17,7 +17,7 @@ import { testWith } from '../../support/optional.js'
 import { createTestNetworks } from '../../support/test-netns.js'
 import { ZdsRoom, toPod } from './zds-room.js'
 
-const program = fileURLToPath(new URL('../../support/fake-ztunnel.mjs', import.meta.url))
+const program = fileURLToPath(new URL('../../support/run-fake-ztunnel.mjs', import.meta.url))
 const networks = createTestNetworks()
 const children: ChildProcess[] = []
 const rooms: ZdsRoom[] = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
-// The fake ztunnel as a program: `node test/support/fake-ztunnel.mjs --zds PATH`; `--help` says the rest.
+// The fake ztunnel as a program: `node test/support/run-fake-ztunnel.mjs --zds PATH`; `--help` says the rest.
 
 import { register } from 'node:module'
 
