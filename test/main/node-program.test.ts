@@ -109,6 +109,9 @@ class Run {
 
 const at = (path: string): string => host.at(path)
 
+/** The probe set of the host is made beside the pods: a moment later than the first word of readiness. */
+const untilReady = (): Promise<void> => until(async () => (await page('/readyz')).status === 200, '/readyz to be 200')
+
 /** The agent of node-a of the samples. */
 function runAgent(
   flags: readonly string[] = [],
@@ -185,7 +188,7 @@ describe('addressd-node run', () => {
     )
     expect([asked.status, asked.stderr, asked.stdout.split('\n')[0]]).toEqual([0, '', `Workload ${pod}`])
     expect(asked.stdout).toMatch(/^ +Protocol: +HBONE$/m)
-    expect((await page('/readyz')).text).toBe('ok\n')
+    await untilReady()
     expect((await page('/metrics')).text).toMatch(/^addressd_node_unconfirmed_pods 0$/m)
     expect(await agent.stop()).toEqual({ code: 0, err: '' })
     expect(agent.lines.at(-1)?.msg).toBe('stopped')
@@ -271,7 +274,7 @@ describe('addressd-node run', () => {
     expect(second.err).toBe(
       'addressd-node: --health-addr=127.0.0.1:8000: this address is in use by another process; stop it or choose another one\n',
     )
-    expect(await page('/readyz')).toEqual({ status: 200, text: 'ok\n' })
+    await untilReady()
     expect(await first.stop()).toEqual({ code: 0, err: '' })
   })
 
@@ -291,13 +294,13 @@ describe('addressd-node run', () => {
       await expectRefused([], at('run/cni/node.sock'))
       await expectRefused(['--cni-agent-run-dir', at('run/other')], at('run/ztunnel/z.sock'))
       expect(existsSync(at('run/other'))).toBe(false)
-      expect(await page('/readyz')).toEqual({ status: 200, text: 'ok\n' })
+      await untilReady()
       await first.stop('SIGKILL')
       const left = ['log.sock', 'node.sock', 'pluginevent.sock']
       expect([readdirSync(at('run/cni')).sort(), existsSync(at('run/ztunnel/z.sock'))]).toEqual([left, true])
       const third = runAgent()
       await third.says('ready for pods and ztunnels')
-      expect(await page('/readyz')).toEqual({ status: 200, text: 'ok\n' })
+      await untilReady()
       expect(await third.stop()).toEqual({ code: 0, err: '' })
       expect([readdirSync(at('run/cni')), readdirSync(at('run/ztunnel'))]).toEqual([[], []])
     },
