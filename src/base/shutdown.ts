@@ -55,3 +55,11 @@ export function createShutdown(emitter?: SignalEmitter, parent?: AbortSignal): S
     },
   }
 }
+
+/** Resolves when the signal aborts, at once when it has. */
+export function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

@@ -9,7 +9,7 @@ import { createNetnsFinder } from '../node-agent/netns/finder.js'
 import { openHostNetns, openNetnsFile } from '../node-agent/netns/handle.js'
 import type { Netns } from '../node-agent/netns/netns.js'
 import { createNetnsWorkers, type NetnsWorkers } from '../node-agent/netns/workers.js'
-import { chooseBackend, type ChosenBackend } from '../node-agent/rules/backend-choice.js'
+import { chooseBackend } from '../node-agent/rules/backend-choice.js'
 import { createIptablesRules, removeIptablesLeftovers } from '../node-agent/rules/iptables-rules.js'
 import { findNodeTools, toNamedTools, type NodeTools } from '../node-agent/rules/iptables-tools.js'
 import { createNftablesRules } from '../node-agent/rules/nftables.js'
@@ -62,7 +62,7 @@ export class Kernel {
   }
 
   /** Rejects with Fatal that names what is missing. May be tried again. */
-  async openDataPlane(): Promise<DataPlane & { readonly chosen: ChosenBackend }> {
+  async openDataPlane(): Promise<DataPlane> {
     const { settings, places } = this.#options
     const { workers } = this
     const log = this.#options.log.child({ scope: 'rules' })
@@ -88,7 +88,7 @@ export class Kernel {
       // Where objects come from files there need be no kubelet; nearly everywhere it is root.
       ...(settings.files === '' ? {} : { kubeletUid: 0 }),
     })
-    return { rules, probeSet, chosen }
+    return { rules, probeSet }
   }
 
   #count(workers: NetnsWorkers): NetnsWorkers {

@@ -8,7 +8,7 @@ import type { IgnoredFlag, SettingsOf, SettingsTable, ValueType } from '../base/
 import { isPlaintextAddress, parseTarget } from '../node-agent/addresses/target.js'
 import { socketFolderValue, socketPathValue } from './node-path-values.js'
 import { ruleSettings } from './node-rule-settings.js'
-import { clusterIdValue, objects, objectSettings, toLogSettings } from './shared-settings.js'
+import { clusterIdValue, objects, objectSettings, selectSourceProblems, toLogSettings } from './shared-settings.js'
 
 const enrolment = 'Which pods are in the mesh'
 const host = 'Where things are on the host'
@@ -239,12 +239,7 @@ export function selectNodeContradictions(settings: NodeSettings): readonly strin
       'AMBIENT_ENABLED: false leaves nothing to do; addressd-node enrols pods into ambient meshes only. Set it to true or leave it out',
     )
   }
-  if (settings.files !== '' && settings.kubeconfig !== '') {
-    problems.push('--files and --kubeconfig exclude each other: objects come from a folder or from an API server')
-  }
-  if (settings.files === '' && settings.kubeconfig === '' && settings.kubernetesHost === '') {
-    problems.push('nothing to read: give --files DIR or --kubeconfig FILE, or run inside a cluster')
-  }
+  problems.push(...selectSourceProblems(settings))
   if (settings.nativeNftables === true && settings.forceIptablesBinary !== undefined) {
     problems.push('NATIVE_NFTABLES=true and FORCE_IPTABLES_BINARY exclude each other: set one of them')
   }

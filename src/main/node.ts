@@ -9,11 +9,12 @@ import { createDebounce } from '../base/debounce.js'
 import { Fatal, InvalidInput, formatError } from '../base/errors.js'
 import type { BoundAddress } from '../base/listen.js'
 import type { Logger } from '../base/log.js'
+import { whenAborted } from '../base/shutdown.js'
 import { createGraph } from '../collection/graph.js'
 import type { KubeApi } from '../kube/api.js'
 import { createInputs } from '../kube/inputs.js'
 import type { Addresses } from '../node-agent/addresses.js'
-import type { NodeAgent, NodeAgentSettings } from '../node-agent/agent-parts.js'
+import type { NodeAgent, NodeAgentParts, NodeAgentSettings } from '../node-agent/agent-parts.js'
 import type { CniServer } from '../node-agent/cni-decisions.js'
 import { createCniServer } from '../node-agent/cni-server.js'
 import { createNodeAgent } from '../node-agent/node-agent.js'
@@ -104,6 +105,7 @@ class NodeProgram implements RunningNode {
   readonly #stopping = new AbortController()
   #kernel: Kernel | undefined
   #feed: ChosenFeed | undefined
+  #tables: Pick<NodeAgentParts, 'graph' | 'inputs'> | undefined
   #parts: NodeParts | undefined
   #bound: RunningNode['bound'] = { health: undefined, monitoring: undefined }
   /** What is waited for before the agent itself can say it. */
@@ -169,10 +171,8 @@ class NodeProgram implements RunningNode {
     const { registry } = this
     const only = { kinds: ['Namespace', 'Pod', 'ConfigMap'], node: settings.nodeName } as const
     this.#feed = await createFeed({ settings, inputs, clock, log, registry, api, only })
-    this.#start = () => this.#startAgent({ graph, inputs })
+    this.#tables = { graph, inputs }
   }
-
-  #start: () => Promise<void> = () => Promise.reject(new Fatal('not open'))
 
   run(): void {
     const { signal } = this.#stopping
@@ -181,15 +181,16 @@ class NodeProgram implements RunningNode {
     }
     watch(this.#feed?.feed.run(signal) ?? Promise.resolve())
     if (this.#addresses !== undefined) watch(this.#addresses.run(signal))
-    watch(this.#start())
+    watch(this.#startAgent())
   }
 
-  async #startAgent(tables: Pick<Parameters<typeof createNodeAgent>[0], 'graph' | 'inputs'>): Promise<void> {
+  async #startAgent(): Promise<void> {
     const { settings, clock, log, random = Math.random } = this.#options
     const { signal } = this.#stopping
     const kernel = this.#kernel
     const feed = this.#feed
-    if (kernel === undefined || feed === undefined) return
+    const tables = this.#tables
+    if (kernel === undefined || feed === undefined || tables === undefined) return
     const plane = await this.#openDataPlane(kernel)
     if (plane === undefined) return
     const { registry } = this
@@ -237,7 +238,7 @@ class NodeProgram implements RunningNode {
     await cni.listen()
     if (!this.#isStopping()) this.#sockets.start([settings.ztunnelSocket, pluginSocket, nodeSocket])
     this.#waitingFor = 'the API server'
-    await Promise.race([feed.feed.synced, aborted(signal)])
+    await Promise.race([feed.feed.synced, whenAborted(signal)])
     if (this.#isStopping()) return
     const debounce = createDebounce({ clock, quietMs, maxMs: restlessMs, run: () => void graph.commit() })
     signal.addEventListener('abort', () => debounce.stop(), { once: true })
@@ -305,11 +306,4 @@ class NodeProgram implements RunningNode {
     if (this.#waitingFor !== '') return [this.#waitingFor]
     return [...(this.#parts?.agent.pending() ?? ['the agent']), ...this.#sockets.lost()]
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

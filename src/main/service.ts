@@ -7,7 +7,7 @@ import { Fatal, InvalidInput, formatError } from '../base/errors.js'
 import type { Logger } from '../base/log.js'
 import { createPinoLog, openLogTarget } from '../base/pino-log.js'
 import { parseSettings, type IgnoredFlag, type SettingsOf, type SettingsTable } from '../base/settings.js'
-import { createShutdown, type Shutdown } from '../base/shutdown.js'
+import { createShutdown, whenAborted, type Shutdown } from '../base/shutdown.js'
 import { selectOwnEnv } from './own-env.js'
 import type { CrashIo } from './program.js'
 import type { toLogSettings } from './shared-settings.js'
@@ -94,11 +94,7 @@ async function runUntilTold(
   const hold = setInterval(() => undefined, 0x7fff_ffff)
   try {
     const service = await start(registry)
-    const stopped = new Promise<void>((resolve) => {
-      if (shutdown.graceful.aborted) resolve()
-      else shutdown.graceful.addEventListener('abort', () => resolve(), { once: true })
-    })
-    await Promise.race([stopped, service.ended])
+    await Promise.race([whenAborted(shutdown.graceful), service.ended])
     log.info({ reason: formatError(shutdown.graceful.reason) }, 'stopping')
     await service.drain?.(shutdown.now)
     await service.stop()

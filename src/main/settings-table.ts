@@ -16,7 +16,7 @@ import type { SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
 import { caSettings } from './ca-settings.js'
 import { controlSettings } from './control-settings.js'
 import { identitySettings, selectIdentityContradictions } from './identity-settings.js'
-import { clusterIdValue, objects, objectSettings, toLogSettings } from './shared-settings.js'
+import { clusterIdValue, objects, objectSettings, selectSourceProblems, toLogSettings } from './shared-settings.js'
 
 /** A prefix of the given family, kept as text. */
 function prefixValue(bytes: 4 | 16, example: string): ValueType<string> {
@@ -332,12 +332,7 @@ export function selectContradictions(settings: Settings): readonly string[] {
       'AMBIENT_ENABLE_MULTI_NETWORK: this version serves one cluster and cannot merge several; set it to false or leave it out',
     )
   }
-  if (settings.files !== '' && settings.kubeconfig !== '') {
-    problems.push('--files and --kubeconfig exclude each other: objects come from a folder or from an API server')
-  }
-  if (settings.files === '' && settings.kubeconfig === '' && settings.kubernetesHost === '') {
-    problems.push('nothing to read: give --files DIR or --kubeconfig FILE, or run inside a cluster')
-  }
+  problems.push(...selectSourceProblems(settings))
   if (settings.debounceMaxMs < settings.debounceAfterMs) {
     problems.push('PILOT_DEBOUNCE_MAX: must not be shorter than PILOT_DEBOUNCE_AFTER')
   }

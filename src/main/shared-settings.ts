@@ -4,7 +4,7 @@
 import { InvalidInput } from '../base/errors.js'
 import { parseLogLevels, type LogLevels } from '../base/pino-log.js'
 import { integerValue, nameValue, textValue } from '../base/setting-values.js'
-import type { SettingsTable, ValueType } from '../base/settings.js'
+import type { SettingsOf, SettingsTable, ValueType } from '../base/settings.js'
 
 export const objects = 'What is read'
 
@@ -77,4 +77,16 @@ export function toLogSettings(group: string) {
       fromIstiod: true,
     },
   } satisfies SettingsTable
+}
+
+/** Problems of the settings above that one of them alone does not show. */
+export function selectSourceProblems(settings: SettingsOf<typeof objectSettings>): readonly string[] {
+  const { files, kubeconfig, kubernetesHost } = settings
+  if (files !== '' && kubeconfig !== '') {
+    return ['--files and --kubeconfig exclude each other: objects come from a folder or from an API server']
+  }
+  if (files === '' && kubeconfig === '' && kubernetesHost === '') {
+    return ['nothing to read: give --files DIR or --kubeconfig FILE, or run inside a cluster']
+  }
+  return []
 }

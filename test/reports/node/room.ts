@@ -7,7 +7,7 @@ import { setTimeout as realSleep } from 'node:timers/promises'
 import { parseSettings } from '../../../src/base/settings.js'
 import { HttpKubeApi } from '../../../src/kube/http-api.js'
 import { Kernel } from '../../../src/main/node-data-plane.js'
-import { toAgentSettings, toHostPlaces } from '../../../src/main/node-places.js'
+import { toHostPlaces } from '../../../src/main/node-places.js'
 import { nodeSettingsTable, type NodeSettings } from '../../../src/main/node-settings-table.js'
 import { startNode, type RunningNode } from '../../../src/main/node.js'
 import type { PodRuleOptions, PodRules, ProbeSet } from '../../../src/node-agent/contracts.js'
@@ -202,7 +202,6 @@ export class NodeRoom {
     // Only to have hands of its own: what the agent sees is written when the machine is laid out.
     fs.mkdirSync(host.at('proc/1/ns'), { recursive: true })
     fs.symlinkSync(host.netns('host')?.path ?? '', host.at('proc/1/ns/net'))
-    toAgentSettings(settings)
     return new Kernel({ settings, places: toHostPlaces(settings), path: '', log: new LogBook() })
   }
 }
